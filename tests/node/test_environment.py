@@ -1,6 +1,7 @@
 """Does a container find in its environment what a kubelet would put there?"""
 
 import base64
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -169,6 +170,53 @@ def test_variables_that_double_are_refused_before_they_fill_the_memory() -> None
     doubling += [{"name": f"E{n}", "value": f"$(E{n - 1})$(E{n - 1})"} for n in range(1, 60)]
     with pytest.raises(ConfigError, match="longer than 6 MiB after expansion"):
         environment({}, {"env": doubling}, {}, node={}, host="")
+
+
+BIG: Holdings = {Source("ConfigMap", "big"): {"k": b"x" * 1_000_000}}
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param(
+            {
+                "env": [
+                    {"name": f"E{n}", "valueFrom": {"configMapKeyRef": {"name": "big", "key": "k"}}} for n in range(150)
+                ]
+            },
+            id="keys",
+        ),
+        pytest.param(
+            {"envFrom": [{"prefix": f"P{n}", "configMapRef": {"name": "big"}} for n in range(150)]}, id="bundles"
+        ),
+        pytest.param({"envFrom": [{"prefix": "x" * 10_000_000, "configMapRef": {"name": "big"}}]}, id="a prefix"),
+        pytest.param({"env": [{"name": f"{n}" * 1000, "value": "x"} for n in range(5000)]}, id="names"),
+        pytest.param(
+            {
+                "env": [
+                    {"name": f"E{n}", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations"}}}
+                    for n in range(100)
+                ]
+            },
+            id="fields",
+        ),
+    ],
+)
+def test_everything_in_an_environment_counts(container: dict[str, Any]) -> None:
+    pod = {"metadata": {"annotations": {"long": "x" * 200_000}}}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError, match="longer than 6 MiB after expansion"):
+            environment(pod, container, BIG, node={}, host="")
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_variables_of_one_key_share_its_value() -> None:
+    variables = [{"name": f"E{n}", "valueFrom": {"configMapKeyRef": {"name": "big", "key": "k"}}} for n in range(3)]
+    found = environment({}, {"env": variables}, BIG, node={}, host="")
+    assert found["E0"] is found["E1"] is found["E2"]
 
 
 def test_arguments_that_repeat_a_long_variable_are_refused() -> None:

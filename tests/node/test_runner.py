@@ -111,6 +111,12 @@ async def test_nothing_of_our_own_environment_is_passed_on_but_what_is_needed(
             id="no ConfigMap",
         ),
         pytest.param({"name": "main", "command": ["a\0b"]}, "CreateContainerError", "a NUL byte", id="a NUL byte"),
+        pytest.param(
+            {"name": "main", "command": ["$(A)"] * 100, "env": [{"name": "A", "value": "x" * 100_000}]},
+            "CreateContainerConfigError",
+            "longer than 6 MiB after expansion",
+            id="long arguments",
+        ),
     ],
 )
 async def test_a_container_that_cannot_be_made_waits(

@@ -200,3 +200,22 @@ def test_a_path_that_would_have_to_be_expanded_is_refused(tmp_path: Path) -> Non
     volumes = make(tmp_path, {"name": "v", "emptyDir": {}})
     with pytest.raises(VolumeError, match="local pods do not support subPathExpr; write the path as subPath"):
         mounts_of({"volumeMounts": [{"name": "v", "mountPath": "/x", "subPathExpr": "$(NAME)"}]}, volumes)
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["one volume", "several volumes"])
+def test_the_volumes_of_a_pod_are_bounded(tmp_path: Path, number: int) -> None:
+    """Also if they are tried again and again: what was made the first time counts, too."""
+    held = {Source("ConfigMap", "big"): {"k": b"x" * 1_000_000}}
+    items = [{"key": "k", "path": f"f{n}"} for n in range(40 // number)]
+    volumes = [{"name": f"v{n}", "configMap": {"name": "big", "items": items}} for n in range(number)]
+    for _ in range(2):
+        with pytest.raises(VolumeError, match=f'volume "v{number - 1}" : the volumes of a pod can hold 32 MiB'):
+            make_volumes(pod(*volumes), tmp_path / "pod" / "v", held, node={}, host="h", account=None, may_mount=False)
+
+
+def test_files_and_folders_of_a_volume_count(tmp_path: Path) -> None:
+    fields = {"fieldRef": {"fieldPath": "metadata.name"}}
+    items = [{"path": f"{n}/" + "d/" * 100 + "f", **fields} for n in range(100)]
+    with pytest.raises(VolumeError, match="can hold 32 MiB"):
+        make(tmp_path, {"name": "down", "downwardAPI": {"items": items}})
+    assert not (tmp_path / "pod").exists()

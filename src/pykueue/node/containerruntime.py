@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from pykueue.api.trees import amount, member, text
 from pykueue.base.struct import Frozen
 from pykueue.node.accounts import Account
-from pykueue.node.environment import expanded, strings
+from pykueue.node.environment import expanded_all, strings
 from pykueue.node.volumes import Mount
 
 Runtime: TypeAlias = Literal["podman", "docker"]
@@ -60,12 +60,13 @@ def run_argv(
     folder = text(container, "workingDir")
     if folder:
         argv += ["--workdir", folder]
-    command = [expanded(one, variables) for one in strings(member(container, "command"))]
-    args = [expanded(one, variables) for one in strings(member(container, "args"))]
+    command, args = (strings(member(container, field)) for field in ("command", "args"))
+    words = expanded_all((*command, *args), variables)
     if command:
         # The runtimes take one word as the entry point; the rest of it goes before the arguments.
-        argv += ["--entrypoint", command[0]]
-    return (*argv, "--", text(container, "image"), *command[1:], *args)
+        argv += ["--entrypoint", words[0]]
+        words = words[1:]
+    return (*argv, "--", text(container, "image"), *words)
 
 
 class Inside(Frozen):

@@ -101,7 +101,7 @@ class Container:
         self.end = self.attempt = None
         self.number += 1
         self.asked = self.fresh = True
-        self.start = start
+        self.start = start.kept()
         self.waiting = Waiting()
         self.retry_at = None
         self.tries = 0

@@ -15,10 +15,11 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 
 EXPANDED_MAX: Final = 6 * 1024 * 1024
-"""The most characters that all variables, or all arguments, may have after expansion.
+"""The most characters that all variables with their names, or all arguments, may have after expansion.
 
 Linux starts no program with more.
 """
+TOO_LONG: Final = f"variables or arguments are longer than {EXPANDED_MAX >> 20} MiB after expansion"
 REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 NAME: Final = re.compile(r"[^\0=]+")
@@ -82,26 +83,46 @@ def environment(
     node: Mapping[str, Quantity],
     host: str,
 ) -> dict[str, str]:
-    """The variables of a container; raises `ConfigError` if one cannot be resolved.
+    """The variables of a container; raises `ConfigError` if one cannot be resolved, or if they are too long together.
 
-    `node` has the node's resources, for limits that the container does not set.
+    `node` has the node's resources, for limits that the container does not set. Variables that refer to the same key
+    share one value.
     """
     made: dict[str, str] = {}
-    length = 0
+    left = EXPANDED_MAX
+    shared: dict[int, str] = {}
+
+    def take(name: str, length: int) -> None:
+        nonlocal left
+        left -= len(name) + length
+        if left < 0:
+            raise ConfigError(TOO_LONG)
+
+    def put(name: str, value: bytes) -> None:
+        # Before it is decoded: thousands of variables may refer to one key of a megabyte.
+        take(name, len(value))
+        if id(value) not in shared:
+            shared[id(value)] = value.decode(errors="replace")
+        made[name] = shared[id(value)]
+
     for _, bundle in mappings(container, "envFrom"):
         prefix = text(bundle, "prefix")
-        for name, value in bundled(bundle, holdings).items():
-            if NAME.fullmatch(prefix + name):
-                made[prefix + name] = value.decode(errors="replace")
+        for key, content in bundled(bundle, holdings).items():
+            if NAME.fullmatch(prefix + key):
+                put(prefix + key, content)
     for _, variable in mappings(container, "env"):
         name = text(variable, "name")
         if has(variable, "valueFrom"):
             found = derived(pod, container, mapping(variable, "valueFrom"), holdings, node=node, host=host)
-            if found is not None:
+            if isinstance(found, bytes):
+                put(name, found)
+            elif found is not None:
+                take(name, len(found))
                 made[name] = found
         else:
-            made[name] = expanded(text(variable, "value"), made, EXPANDED_MAX - length)
-            length += len(made[name])
+            value = expanded(text(variable, "value"), made, left)
+            take(name, len(value))
+            made[name] = value
     return made
 
 
@@ -125,15 +146,15 @@ def derived(
     *,
     node: Mapping[str, Quantity],
     host: str,
-) -> str | None:
-    """The value of a variable with a `valueFrom`; None if it is optional and missing."""
+) -> str | bytes | None:
+    """The value of a variable with a `valueFrom`, as bytes if it is a key's; None if it is optional and missing."""
     for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if has(origin, field):
             name, key = text(origin, field, "name"), text(origin, field, "key")
             optional = member(origin, field, "optional") is True
             found = holdings.get(Source(kind, name))
             if found is not None and key in found:
-                return found[key].decode(errors="replace")
+                return found[key]
             if optional:
                 return None
             if found is None:
@@ -201,7 +222,7 @@ def expanded(value: str, variables: Mapping[str, str], most: int = EXPANDED_MAX)
         known = variables.get(found.group(2), found.group(0))
         length += len(known)
         if length > most:
-            raise ConfigError(f"variables or arguments are longer than {EXPANDED_MAX >> 20} MiB after expansion")
+            raise ConfigError(TOO_LONG)
         return known
 
     return REFERENCE.sub(replaced, value) if "$" in value else value
@@ -210,11 +231,18 @@ def expanded(value: str, variables: Mapping[str, str], most: int = EXPANDED_MAX)
 def command_line(container: Mapping[str, object], variables: Mapping[str, str]) -> tuple[str, ...]:
     """The command and its arguments; empty if there is no command."""
     command, args = (strings(member(container, field)) for field in ("command", "args"))
+    return expanded_all((*command, *args) if command else (), variables)
+
+
+def expanded_all(values: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Expanded arguments; raises `ConfigError` if they are too long together."""
     made: list[str] = []
     left = EXPANDED_MAX
-    for one in (*command, *args) if command else ():
-        made.append(expanded(one, variables, left))
+    for value in values:
+        made.append(expanded(value, variables, left))
         left -= len(made[-1])
+        if left < 0:
+            raise ConfigError(TOO_LONG)
     return tuple(made)
 
 

@@ -102,9 +102,10 @@ class ContainerLifecycle:
         if not command:
             return Outcome(1, "no command specified")
         try:
-            start = container.start = container.start or await self.builder.start(
-                sandbox.pod, container.spec, container.number
-            )
+            start = container.start
+            if start is None or not start.argv:
+                start = await self.builder.start(sandbox.pod, container.spec, container.number)
+                container.start = start.kept()
             runtime = self.builder.runtime
             argv = command if runtime is None else (runtime, "exec", container_name(container.key), *command)
             return await self.spawner.run_once(msgspec.structs.replace(start, argv=argv), seconds)

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,10 @@ SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 OCTAL: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
 VARIABLES: Final = 500
 """Up to this many variables are expanded on the event loop."""
+HELD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The most that the ConfigMaps and Secrets that a container and its pod refer to may hold together."""
+HOLDERS: Final = 8
+"""The most starts at a time that hold the content of ConfigMaps and Secrets in memory."""
 VOLUMES: Final = ".volumes"
 """The folder of a pod's volumes; no container can have this name."""
 NO_COMMAND: Final = (
@@ -83,37 +87,43 @@ class StartBuilder(Frozen):
     host: str = LOCALHOST
     grace_seconds: float = GRACE_SECONDS
     """How long a job waits for the `run` that follows it to reconnect."""
+    holders: asyncio.Semaphore = msgspec.field(default_factory=partial(asyncio.Semaphore, HOLDERS))
 
     async def start(self, pod: Tree, container: Mapping[str, object], number: int) -> Start:
         """A container's start; raises `StartFailure`, `VolumeError` or `NoRoomError` if it cannot start."""
+        many = has_many_variables(container)
+        named = await asyncio.to_thread(sources_of, container) if many else sources_of(container)
+        named |= volume_sources(pod)
+        try:
+            async with self.holders if named else contextlib.nullcontext():
+                return await self.built(pod, container, number, named)
+        except (ConfigError, RefusedError) as error:
+            raise StartFailure("CreateContainerConfigError", str(error)) from error
+
+    async def built(self, pod: Tree, container: Mapping[str, object], number: int, named: set[Source]) -> Start:
+        """A container's start, which refers to these ConfigMaps and Secrets."""
         uid, name = text(pod, "metadata", "uid"), text(container, "name")
         scope = self.scope(pod)
         if scope.account is None:
             raise StartFailure("CreateContainerError", NO_CREATOR)
-        try:
-            account = account_for(pod, container, scope)
-        except RefusedError as error:
-            raise StartFailure("CreateContainerConfigError", str(error)) from error
+        account = account_for(pod, container, scope)
         key = key_of(uid, name, number)
-        holdings = await self.holdings(pod, container)
+        holdings = await self.holdings(text(pod, "metadata", "namespace"), named)
         folder = f"{self.scratch}/{checked(uid)}/{checked(name)}"
         volumes: Mapping[str, Path] = {}
         if specs(pod, "volumes"):
             # Volumes wait for the disk, so a thread makes them; the supervisor makes a plain folder.
             volumes = await asyncio.to_thread(self.prepare_volumes, pod, container, holdings, account, scope)
-        try:
-            work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
-            asked = await asyncio.to_thread(work) if has_many_variables(container) else work()
-        except ConfigError as error:
-            raise StartFailure("CreateContainerConfigError", str(error)) from error
+        work = partial(environment, pod, container, holdings, node=self.node, host=self.host)
+        asked = await asyncio.to_thread(work) if has_many_variables(container) else work()
         gpus = self.gpus(pod, name)
         fence = self.limits.fence(container, key=key, uid=account.uid)
         # A manifest must not choose the GPUs.
         given = self.shares.variables(gpus, self.shares.parts.get(uid, {}).get(name, 0))
-        named = {**volume_variables(container, volumes), **asked, **given}
-        variables = {**self.basics(pod, account), **named, MARK: key}
+        own = {**volume_variables(container, volumes), **asked, **given}
+        variables = {**self.basics(pod, account), **own, MARK: key}
         if self.runtime is None:
-            argv = command_line(container, named)
+            argv = command_line(container, own)
             if not argv:
                 raise StartFailure("CreateContainerError", NO_COMMAND)
             cwd = text(container, "workingDir") or folder
@@ -206,19 +216,23 @@ class StartBuilder(Frozen):
             raise NoRoomError(share if parts and sum(wanted.values()) <= len(self.shares.free()) else free)
         return shares.get(container, ())
 
-    async def holdings(self, pod: Tree, container: Mapping[str, object]) -> Holdings:
-        """The content of the ConfigMaps and Secrets that a container needs."""
+    async def holdings(self, namespace: str, sources: Iterable[Source]) -> Holdings:
+        """The content of ConfigMaps and Secrets; raises `ConfigError` if they hold too much together."""
         found: dict[Source, Mapping[str, bytes] | None] = {}
-        namespace = text(pod, "metadata", "namespace")
-        many = has_many_variables(container)
-        named = await asyncio.to_thread(sources_of, container) if many else sources_of(container)
-        for source in named | volume_sources(pod):
+        left = HELD_BYTES_MAX
+        for source in sources:
             resource = CONFIG_MAPS if source.kind == "ConfigMap" else SECRETS
             try:
                 raw = await self.kube.get(resource, source.name, namespace)
             except NotFoundError:
                 found[source] = None
             else:
+                left -= len(raw)
+                if left < 0:
+                    raise ConfigError(
+                        f"the ConfigMaps and Secrets of the pod hold more than {HELD_BYTES_MAX >> 20} MiB together; "
+                        "refer to fewer, or let the command read the data from a file system"
+                    )
                 tree: Tree = msgspec.json.decode(raw)
                 found[source] = held({**tree, "kind": source.kind})
         return found

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 import pykueue
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
@@ -25,7 +27,7 @@ from pykueue.base.units import MICROS
 from pykueue.node.accounts import Account
 from pykueue.node.attempts import Process
 from pykueue.node.supervision.followers import GRACE_SECONDS
-from pykueue.node.supervision.forkserver import HEAD
+from pykueue.node.supervision.forkserver import HEAD, REQUEST_BYTES_MAX
 from pykueue.node.supervision.processes import boot_id
 from pykueue.node.supervision.supervisor import NOTICES, UMASK, Request
 
@@ -42,6 +44,12 @@ AGAIN_MICROS: Final = 1 * MICROS
 """How long to wait before a failed fork server is started again."""
 GRACE_MICROS: Final = 1 * MICROS
 """How much longer than its own limit to wait for a probe."""
+UNSENT_BYTES_MAX: Final = 2 * REQUEST_BYTES_MAX
+"""How much may wait to be sent to the fork server."""
+LARGE_BYTES: Final = 64 * 1024
+"""Variables and arguments that are longer are not kept in memory while a container runs."""
+KEPT_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR")
+"""The variables that a container runtime needs to remove a container."""
 
 
 class Start(Frozen):
@@ -68,6 +76,14 @@ class Start(Frozen):
     """The hash of the secret of the `run` that its output waits for; empty if there is none."""
     grace_seconds: float = GRACE_SECONDS
     """How long it waits for that `run` to reconnect."""
+
+    def kept(self) -> "Start":
+        """What is kept of it while it runs: without its arguments and most variables if those are large."""
+        size = sum(map(len, self.argv)) + sum(len(name) + len(value) for name, value in self.env.items())
+        if size <= LARGE_BYTES:
+            return self
+        env = {name: self.env[name] for name in KEPT_VARIABLES if name in self.env}
+        return msgspec.structs.replace(self, argv=(), env=env)
 
     def request(self) -> Request:
         """The message to the fork server."""
@@ -263,6 +279,13 @@ class Spawner:
         if not self.ready or self.writer is None:
             raise SpawnError("the fork server is restarting; try again")
         body = marshal.dumps(request)
+        if len(body) > REQUEST_BYTES_MAX:
+            raise SpawnError(
+                f"the command and its variables have {len(body)} bytes, and at most {REQUEST_BYTES_MAX} can be started;"
+                " pass data in files"
+            )
+        if self.writer.transport.get_write_buffer_size() + len(body) > UNSENT_BYTES_MAX:
+            raise SpawnError("the fork server is busy with large requests; it is tried again")
         self.writer.write(len(body).to_bytes(HEAD, "big") + body)
 
     async def run_once(self, start: Start, seconds: float) -> Outcome:

@@ -22,6 +22,9 @@ from pykueue.node.environment import ConfigError, Holdings, Source, field_value,
 KINDS: Final = ("configMap", "secret", "downwardAPI", "projected")
 MODE: Final = 0o644
 VARIABLE: Final = "PYKUEUE_VOLUME_"
+FILES_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The most that the files of all volumes of a pod may take; each file and folder counts as a block more."""
+BLOCK_BYTES: Final = 4096
 
 
 class VolumeError(Exception):
@@ -63,15 +66,31 @@ def origins(volume: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 
 def files_of(
-    pod: Tree, volume: Mapping[str, object], holdings: Holdings, node: Mapping[str, Quantity], host: str
+    pod: Tree,
+    volume: Mapping[str, object],
+    holdings: Holdings,
+    node: Mapping[str, Quantity],
+    host: str,
+    most: int = FILES_BYTES_MAX,
 ) -> list[File]:
-    """The files of a volume; raises `VolumeError` if one cannot be provided."""
+    """The files of a volume; raises `VolumeError` if one cannot be provided, or if they take more than `most`."""
     mode = next((whole(volume, kind, "defaultMode") for kind in KINDS if has(volume, kind)), None)
-    return [
-        File(safe_path(file.path), file.content, file.mode or mode or MODE)
-        for origin in origins(volume)
-        for file in part_files(pod, origin, holdings, node, host)
-    ]
+    found: list[File] = []
+    for origin in origins(volume):
+        for file in part_files(pod, origin, holdings, node, host):
+            found.append(File(safe_path(file.path), file.content, file.mode or mode or MODE))
+            most -= taken(found[-1])
+            if most < 0:
+                raise VolumeError(
+                    f"the volumes of a pod can hold {FILES_BYTES_MAX >> 20} MiB, and its files need more; "
+                    "name fewer items, or let the command read the data from a file system"
+                )
+    return found
+
+
+def taken(file: File) -> int:
+    """About how many bytes of a disk a file and its folders take."""
+    return len(file.content) + BLOCK_BYTES * (file.path.count("/") + 1)
 
 
 def part_files(
@@ -149,16 +168,21 @@ def make_volumes(
     users shares them with all.
     """
     made = {}
-    for _, volume in mappings(pod, "spec", "volumes"):
+    left = FILES_BYTES_MAX
+    volumes = [volume for _, volume in mappings(pod, "spec", "volumes")]
+    complete = all((folder / text(volume, "name")).exists() for volume in volumes if not has(volume, "hostPath"))
+    for volume in volumes:
         name = text(volume, "name")
         try:
             if has(volume, "hostPath"):
                 made[name] = host_path(volume, may_mount=may_mount)
             else:
                 made[name] = folder / name
+                empty = has(volume, "emptyDir")
+                # Those that exist count, too, until all do.
+                files = [] if empty or complete else files_of(pod, volume, holdings, node, host, left)
+                left -= sum(map(taken, files))
                 if not made[name].exists():
-                    empty = has(volume, "emptyDir")
-                    files = [] if empty else files_of(pod, volume, holdings, node, host)
                     mode = (0o777 if empty else 0o755) if shared else 0o700
                     make_volume(made[name], files, account, group, mode)
         except VolumeError as error:

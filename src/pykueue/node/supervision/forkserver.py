@@ -29,6 +29,8 @@ ORPHAN_TRIES: Final = 50
 ORPHAN_SECONDS: Final = 0.01
 HEAD: Final = 4
 """Size of a message's length prefix."""
+REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The longest request: variables and arguments, each up to the limit of `environment`, and the rest."""
 
 
 def send(control: socket.socket, *message: str | int) -> None:
@@ -44,7 +46,9 @@ class ForkServer:
         self.control = control
         self.notices = notices
         self.lock = lock
-        self.buffer = b""
+        self.buffer = bytearray()
+        self.skipped = 0
+        """How much of a request that is too long is still to come."""
         self.children: dict[int, str] = {}
         """Supervisors, each with the key of its attempt."""
         self.cleaners: set[int] = set()
@@ -68,13 +72,19 @@ class ForkServer:
     def receive(self) -> bool:
         """Read the server's requests; False when it has ended."""
         block = self.control.recv(1 << 20)
-        self.buffer += block
+        self.buffer += block[self.skipped :]
+        self.skipped = max(0, self.skipped - len(block))
         while len(self.buffer) >= HEAD:
             end = HEAD + int.from_bytes(self.buffer[:HEAD], "big")
+            if end > HEAD + REQUEST_BYTES_MAX:
+                # The server sends none; it would keep others waiting.
+                self.skipped = max(0, end - len(self.buffer))
+                del self.buffer[:end]
+                continue
             if len(self.buffer) < end:
                 break
             request = marshal.loads(self.buffer[HEAD:end])
-            self.buffer = self.buffer[end:]
+            del self.buffer[:end]
             self.start(request)
         return bool(block)
 
