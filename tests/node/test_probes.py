@@ -73,6 +73,24 @@ async def test_tcp() -> None:
     assert not (await found({"tcpSocket": {"port": 99999}})).well
 
 
+async def test_no_host_name_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that does not answer would keep a thread of the server waiting."""
+
+    async def resolve(*_: object, **__: object) -> None:
+        raise AssertionError("a name is resolved")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    server = await answering(b"", [])
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        for host in ("localhost", HOST):
+            assert await found({"tcpSocket": {"host": host, "port": port}}) == Answer(True)
+        for probe in ({"tcpSocket": {"host": "db.example", "port": port}}, {"httpGet": {"host": "a b", "port": port}}):
+            answer = await found(probe)
+            assert not answer.well
+            assert "local pods resolve no host names in probes and hooks; give '" in answer.message
+
+
 @pytest.mark.parametrize(
     ("outcome", "wanted"),
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.node.environment import strings
+from pykueue.node.podstatus import LOCALHOST
 from pykueue.node.spawn import Outcome
 
 Kind: TypeAlias = Literal["readiness", "liveness", "startup"]
@@ -73,6 +75,22 @@ async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
         await asyncio.gather(task, late, return_exceptions=True)
 
 
+def address(host: str) -> str:
+    """The address of a host; raises `ValueError` for a name.
+
+    A name server may leave a query unanswered for long, and the thread that waits for it cannot be cancelled.
+    """
+    if host == "localhost":
+        return LOCALHOST
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        raise ValueError(
+            f"local pods resolve no host names in probes and hooks; give {host!r} as an IP address, or leave it out "
+            "for the pod itself"
+        ) from None
+
+
 async def http(host: str, port: int, get: Mapping[str, object]) -> Answer:
     """Send an HTTP request; a status from 200 to 399 is a success."""
     secure = text(get, "scheme") == "HTTPS"
@@ -82,7 +100,7 @@ async def http(host: str, port: int, get: Mapping[str, object]) -> Answer:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    reader, writer = await asyncio.open_connection(address(host), port, ssl=context)
     try:
         given = {text(one, "name"): text(one, "value") for _, one in mappings(get, "httpHeaders")}
         headers = {"Host": f"{host}:{port}", "User-Agent": AGENT, "Accept": "*/*", **given}
@@ -109,7 +127,7 @@ def clean(line: str) -> str:
 
 async def tcp(host: str, port: int) -> Answer:
     """Whether a connection can be made."""
-    _, writer = await asyncio.open_connection(host, port)
+    _, writer = await asyncio.open_connection(address(host), port)
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
