@@ -1,5 +1,6 @@
 """What if jobs fill the disk? A real `pykueue up` on a small disk: objects can be deleted, and all works again."""
 
+import contextlib
 import json
 import os
 import re
@@ -83,3 +84,61 @@ def test_a_folder_for_scratch_that_is_none(tmp_path: Path, made: bool) -> None:
         done = machine.run("up", "--port", "0", "--scratch", str(tmp_path / "none"))
     assert done.returncode == 2
     assert f"--scratch: {tmp_path}/none is not a writable directory; create it, or choose another" in done.stderr
+
+
+def fat(name: str, namespace: str = "default") -> Tree:
+    """A Job of half a megabyte that no scheduler takes, with more pods than the disk has room for."""
+    made = job(name, "true", "x" * 100_000)
+    containers = made["spec"]["template"]["spec"]["containers"]
+    made["spec"]["template"]["spec"] |= {
+        "schedulerName": "nobody",
+        "containers": [{**containers[0], "name": f"c{number}"} for number in range(5)],
+    }
+    made["spec"] |= {"parallelism": 200, "completions": 200, "suspend": False}
+    made["metadata"] |= {"namespace": namespace, "labels": {}}
+    return made
+
+
+def refused_pod(site: Site, name: str) -> bool:
+    events = site.client.objects("Event", "default")
+    return any(
+        event["regarding"].get("name") == name
+        and event["reason"] == "FailedCreate"
+        and "is full but for a reserve" in event["note"]
+        for event in events
+    )
+
+
+def test_a_job_whose_pods_fill_the_database_is_stopped_in_time_and_can_be_deleted(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "64m"), machine_in(tmp_path / "disk") as machine:
+        machine.up("--on-stop", "terminate")
+        site = Site(machine)
+        for number in range(10):
+            site.keep(f"map-{number}", 1000)
+        site.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "crowd"}})
+        site.client.create({**config("map"), "metadata": {"name": "map", "namespace": "crowd"}})
+        site.client.create(fat("fat"))
+        assert soon(lambda: refused_pod(site, "fat"))
+        assert created(site, "refused")[0] == 503
+        held = len(site.pods("fat"))
+        assert held < 150
+        site.client.close()
+        # Whatever is left, somebody takes: a start needs the space that is kept for it.
+        machine.run("down")
+        with (tmp_path / "disk" / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        done = machine.up("--on-stop", "terminate")
+        assert "Note: the disk of the data directory is full up to the space that is kept" in done.stdout
+        site = Site(machine)
+        assert created(site, "refused")[0] == 503
+        for number in range(10):
+            assert site.call("DELETE", f"{MAPS}/map-{number}")[0] == 200
+        assert site.call("DELETE", "/api/v1/namespaces/crowd")[0] == 200
+        assert soon(lambda: site.call("GET", "/api/v1/namespaces/crowd")[0] == 404)
+        assert site.call("DELETE", f"{JOBS}/fat?propagationPolicy=Foreground")[0] == 200
+        assert soon(lambda: not site.pods("fat"), seconds=120)
+        # Pages of the database are free again, though the disk is not.
+        assert soon(lambda: created(site, f"again-{os.urandom(4).hex()}")[0] == 201)
+        assert site.lives()
+        site.client.close()

@@ -438,6 +438,8 @@ async def test_processes_that_fork_faster_than_they_are_found_end_with_their_cgr
     finally:
         end_cgroup(group)
         limits.close()
+
+
 async def test_a_request_that_is_too_long_is_refused_and_others_are_served(tmp_path: Path) -> None:
     async with spawner(tmp_path) as watched:
         with pytest.raises(SpawnError, match="at most 16777216 can be started; pass data in files"):

@@ -44,6 +44,10 @@ SWITCH_SECONDS: Final = 0.0005
 QUOTA_FLAGS: Final = {"cpu": "--cpu", "memory": "--memory", RESOURCE: "--gpu"}
 """The options of `pykueue queue set`."""
 READING: Final = "Note: stored objects are still being read; jobs are accepted, and start once that is done."
+FULL: Final = (
+    "Note: the disk of the data directory is full up to the space that is kept for the database; new objects are "
+    "refused until objects or files are deleted."
+)
 
 
 class UpOptions(Frozen):
@@ -173,6 +177,7 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
         f"Capacity: {there}. Limits: {up.runner.limits.describe()}.",
         *overcommitted(up.plan.machine),
         *([READING] if any(up.missing()) else []),
+        *([FULL] if up.local.store.is_short() else []),
         *notes,
         "",
         "Next steps:" if wanted.detached else "Next steps, in another terminal:",

@@ -45,6 +45,8 @@ FIRST_DELAY: Final = 10 * MICROS
 LAST_DELAY: Final = 360 * MICROS
 MOST_AT_ONCE: Final = 500
 """Pods created or deleted in one step, and pods uncounted at a time, so that the status stays bounded."""
+PODS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most that the templates of all unfinished pods of a Job take together in the store."""
 PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -223,6 +225,13 @@ def plan(
     status = restarted(work.status, start)
     if verdict is None and manage_pods and not work.deleting:
         status, events = held_back(work.spec, status, now)
+        asked = (
+            work.spec.parallelism
+            if work.spec.completions is None
+            else min(work.spec.parallelism, work.spec.completions)
+        )
+        if step.create and asked > pods_max(work.spec):
+            events = (*events, held_back_by_size(work.spec))
     return written(work, pods, sums, step, verdict, status, events, later, now)
 
 
@@ -291,8 +300,24 @@ def managed(spec: JobSpec, sums: Tally, now: Instant, backoff: Backoff) -> PodPl
         return PodPlan()
     if spec.backoff_limit_per_index is None and backoff.due() > now:
         return PodPlan(wake=backoff.due())
-    missing = min(missing, MOST_AT_ONCE)
+    missing = min(missing, MOST_AT_ONCE, pods_max(spec) - running - len(sums.terminating))
+    if missing <= 0:
+        return PodPlan()
     return to_create(spec, sums, missing, now) if spec.indexed else PodPlan(create=(NewPod(),) * missing)
+
+
+def pods_max(spec: JobSpec) -> int:
+    """How many unfinished pods a Job may have at a time, so that a large template does not fill the disk."""
+    return max(1, PODS_BYTES_MAX // max(1, len(bytes(spec.template))))
+
+
+def held_back_by_size(spec: JobSpec) -> JobEvent:
+    """The event of a Job that gets fewer pods at a time than it asks for."""
+    note = (
+        f"The pods of this Job are large: {pods_max(spec)} exist at a time, and others are created as they finish; "
+        "move data from the pod template to a ConfigMap or a file"
+    )
+    return JobEvent("PodsHeldBack", note, warning=True)
 
 
 def to_create(spec: JobSpec, sums: Tally, missing: int, now: Instant) -> PodPlan:

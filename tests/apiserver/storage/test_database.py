@@ -89,7 +89,7 @@ async def test_what_is_made_belongs_to_its_owner_alone(path: Path) -> None:
     try:
         store = Store.open(path, ManualClock())
         await store.put(Key(JOBS, "red", "a"), {"metadata": {}}, uid="u")
-        names = {"store.db", "store.db-wal", "store.db-shm", "store.db.lock"}
+        names = {"store.db", "store.db-wal", "store.db-shm", "store.db.lock", "store.db.reserve"}
         assert {found.name for found in path.parent.iterdir()} == names
         for found in path.parent.iterdir():
             assert found.stat().st_mode & 0o777 == 0o600, found
@@ -111,7 +111,7 @@ async def test_a_file_whose_making_was_cut_short_is_made_anew(path: Path) -> Non
     for ending in ("", "-wal", "-shm"):
         path.with_name(f"store.db.new{ending}").write_bytes(b"half of a file")
     assert len(await filled(path)) == 3
-    assert sorted(found.name for found in path.parent.iterdir()) == ["store.db", "store.db.lock"]
+    assert sorted(found.name for found in path.parent.iterdir()) == ["store.db", "store.db.lock", "store.db.reserve"]
 
 
 async def test_a_second_process_is_told_who_holds_the_data(path: Path, holder: "subprocess.Popen[str]") -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from pykueue.apiserver.storage.records import Change, Key, StoredObject, StoreError
-from pykueue.apiserver.storage.reserve import Reserve
+from pykueue.apiserver.storage.reserve import CHECKPOINT_PAGES, Reserve
 
 Row: TypeAlias = tuple[int, int | None, str, str, str, str, str, bytes]
 """A revision: version, previous version, type, resource, namespace, name, uid, body."""
@@ -20,9 +20,10 @@ TOGETHER: Final = 64
 """The most revisions in one statement. Each number of rows is a separate statement in the connection's cache."""
 STATEMENTS: Final = 128
 CACHE_KIB: Final = 8 * 1024
-CHECKPOINT_PAGES: Final = 4_000
-"""The size of the WAL at which SQLite checkpoints by itself, if no idle moment came earlier: 16 MiB."""
+BATCH_BYTES: Final = 1024 * 1024
+"""A commit is not much larger than this, so that it fits into the reserve."""
 WAL_BYTES: Final = 64 * 1024 * 1024
+PAGE_BYTES: Final = 4096
 
 GET: Final = """
     SELECT r.version, r.uid, r.body FROM objects o CROSS JOIN revisions r ON r.version = o.version
@@ -92,6 +93,18 @@ class Database:
         self.reader = reader
         self.reserve: Reserve | None = None
         """The disk space that is kept for the file; None in memory."""
+
+    def keep_reserve(self, reserve: Reserve) -> None:
+        """Keep disk space for the file, and keep the WAL within it."""
+        self.reserve = reserve
+        self.writer.execute(f"PRAGMA wal_autocheckpoint = {reserve.checkpoint_pages(BATCH_BYTES)}")
+        self.note_free()
+
+    def note_free(self) -> None:
+        """Tell the reserve how much of the file is free."""
+        if self.reserve is not None:
+            (pages,) = self.writer.execute("PRAGMA freelist_count").fetchone()
+            self.reserve.free = pages * PAGE_BYTES
 
     def rows(self, statement: str, *values: str | int, most: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a query; with `most`, only until their bytes reach that number."""
@@ -176,6 +189,7 @@ class Database:
                 return dict.fromkeys(range(len(rows)), error)
             return self.write_singly(rows)
         if self.reserve is not None:
+            self.note_free()
             self.reserve.keep()
         return {}
 
@@ -221,6 +235,7 @@ class Database:
         except sqlite3.Error:
             self.roll_back()
             return False
+        self.note_free()
         return True
 
     def checkpoint(self) -> bool:

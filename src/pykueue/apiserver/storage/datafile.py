@@ -16,7 +16,7 @@ from typing import Final
 from pykueue.apiserver.storage.database import Database, connected
 from pykueue.apiserver.storage.migrations import APPLICATION, STEPS
 from pykueue.apiserver.storage.records import StoreError
-from pykueue.apiserver.storage.reserve import Reserve
+from pykueue.apiserver.storage.reserve import Reserve, release_half
 from pykueue.base.datafolder import synced
 
 CHECKED_WHOLE: Final = 32 * 1024 * 1024
@@ -46,7 +46,9 @@ class Lock:
                 f"`pykueue down --data {shlex.quote(str(path.parent))}`, or choose another directory with --data"
             ) from None
         os.ftruncate(self.handle, 0)
-        os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):
+            # On a full disk it is not written; only messages name the process.
+            os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
 
     def close(self) -> None:
         """Release the lock."""
@@ -69,10 +71,11 @@ def opened(path: Path) -> tuple[Database, Lock]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = Lock(path)
         try:
+            release_half(path)
             if not path.exists():
                 create(path)
             database = checked(path)
-            database.reserve = Reserve(path)
+            database.keep_reserve(Reserve(path))
             return database, lock
         except BaseException:
             lock.close()

@@ -3,6 +3,9 @@
 from functools import cached_property
 from typing import Literal
 
+import msgspec
+
+from pykueue.api.core import Tree
 from pykueue.base.struct import Frozen
 
 How = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -57,3 +60,15 @@ class TooLargeError(Exception):
 
 class CompactedError(Exception):
     """The changes after this version were compacted; list again."""
+
+
+def encoded(tree: Tree, version: int) -> bytes:
+    """The JSON of an object with this version."""
+    metadata = tree.get("metadata")
+    assert isinstance(metadata, dict), "an object without metadata cannot be stored"
+    return msgspec.json.encode({**tree, "metadata": {**metadata, "resourceVersion": str(version)}})
+
+
+def place(held: StoredObject) -> tuple[str, str]:
+    """The position of an object in a list."""
+    return held.key.namespace, held.key.name

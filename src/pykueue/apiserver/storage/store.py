@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-import msgspec
-
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage import datafile
 from pykueue.apiserver.storage.cache import Cache
-from pykueue.apiserver.storage.database import Database, Row
+from pykueue.apiserver.storage.database import BATCH_BYTES, Database, Row
 from pykueue.apiserver.storage.datafile import Lock
 from pykueue.apiserver.storage.feed import Feed, Watch
+from pykueue.apiserver.storage.logsize import LOG_BYTES, LogSize
 from pykueue.apiserver.storage.records import (
     Change,
     CompactedError,
@@ -30,6 +29,8 @@ from pykueue.apiserver.storage.records import (
     StoredObject,
     StoreError,
     TooLargeError,
+    encoded,
+    place,
 )
 from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
 from pykueue.base.clock import Clock
@@ -133,6 +134,12 @@ class Store:
         """Whether the last work was a write; maintenance and writes alternate."""
         self.marks: deque[tuple[Moment, int]] = deque([(clock.moment(), version)])
         """When which version was the last one, oldest first."""
+        self.log_size = LogSize()
+        self.unwritten = 0
+        """The bytes of pending writes."""
+        if self.is_short():
+            # The log of an earlier server takes room that deletions need.
+            self.feed.compacted = version
         self.maintenance: asyncio.Task[None] | None = None
         self.quiet: asyncio.Future[None] | None = None
         """Done when nothing is queued or in progress, for `close`."""
@@ -248,10 +255,17 @@ class Store:
         before = self.latest(key)
         return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before, bytes_max)
 
-    def spare_reserve(self, key: Key) -> None:
-        """Raise `FullError` if writing this object would use the space that is kept for other writes."""
+    def is_short(self) -> bool:
+        """Whether the disk is so full that new objects are refused."""
+        return self.database.reserve is not None and self.database.reserve.short(self.unwritten)
+
+    def spare_reserve(self, key: Key, *, record: bool = False) -> None:
+        """Raise `FullError` if writing this object would use the space that is kept for other writes.
+
+        A small record of our controllers, such as an event, may use the margin before that space.
+        """
         reserve = self.database.reserve
-        if reserve is not None and reserve.low:
+        if reserve is not None and (reserve.low if record else reserve.short(self.unwritten)):
             # A checkpoint completes the reserve, if there is room again.
             self.checkpoint_due, self.stalled = True, False
             self.call()
@@ -275,6 +289,7 @@ class Store:
         if bytes_max and len(held.body) > bytes_max:
             raise TooLargeError(f"{key}: {len(held.body)} bytes exceed the limit of {bytes_max}")
         self.issued = version
+        self.unwritten += len(held.body)
         write = Write(held, how, before, loop.create_future())
         self.pending.setdefault(key, []).append(write)
         self.queue.append(write)
@@ -306,15 +321,20 @@ class Store:
     def take(self) -> list[Write]:
         """The writes of the next commit."""
         batch: list[Write] = []
-        while self.queue and len(batch) < BATCH:
+        size = 0
+        while self.queue and len(batch) < BATCH and size < BATCH_BYTES:
             write = self.queue.popleft()
-            if not write.lost:
+            if write.lost:
+                self.unwritten -= len(write.held.body)
+            else:
                 batch.append(write)
+                size += len(write.held.body)
         return batch
 
     def settle(self, batch: Sequence[Write], failures: Mapping[int, Exception]) -> None:
         """Complete the writes of a committed batch, and fail those that failed."""
         self.busy = False
+        self.unwritten -= sum(len(write.held.body) for write in batch)
         if failures:
             for place, error in failures.items():
                 self.fail(batch[place], error)
@@ -332,6 +352,7 @@ class Store:
             self.cache.keep(write.held.key, write.after)
         if batch:
             self.feed.add([write.change() for write in batch])
+            self.limit_log(sum(len(write.held.body) for write in batch))
             self.mark()
         for write in batch:
             if not write.future.done():
@@ -355,6 +376,12 @@ class Store:
         del writes[place:]
         if not writes:
             del self.pending[write.held.key]
+
+    def limit_log(self, written: int) -> None:
+        """Limit the bytes of the log, further if the disk is nearly full: their space is then needed for deletions."""
+        reserve = self.database.reserve
+        most = reserve.log_bytes if reserve is not None and reserve.short() else LOG_BYTES
+        self.forget_to(self.log_size.add(self.version, written, most))
 
     def mark(self) -> None:
         """Record the time of this version, and limit the length of the log."""
@@ -465,18 +492,6 @@ class Store:
             self.lock.close()
 
 
-def place(held: StoredObject) -> tuple[str, str]:
-    """The position of an object in a list."""
-    return held.key.namespace, held.key.name
-
-
 def cut(found: Sequence[StoredObject], most: int) -> bool:
     """Whether a page ended because of its size in bytes."""
     return bool(most) and sum(len(one.body) for one in found) >= most
-
-
-def encoded(tree: Tree, version: int) -> bytes:
-    """The JSON of an object with this version."""
-    metadata = tree.get("metadata")
-    assert isinstance(metadata, dict), "an object without metadata cannot be stored"
-    return msgspec.json.encode({**tree, "metadata": {**metadata, "resourceVersion": str(version)}})

@@ -56,6 +56,8 @@ from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
 from pykueue.kube.port import Patch
 
+DELETION_BYTES: Final = 1024
+"""How much larger an object may become by a write that belongs to its deletion."""
 REPEATS_MAX: Final = 100
 """How often a write is repeated because the object has changed meanwhile."""
 
@@ -397,8 +399,7 @@ class Writing:
             if bytes_max and len(body) > bytes_max:
                 raise unstorable()
             return StoredObject(key, there.version if there else 0, uid, body)
-        if there is None or not (terms.who.is_controller or meta(tree).get("deletionTimestamp")):
-            self.store.spare_reserve(key)
+        self.check_room(served, key, tree, terms, there)
         try:
             held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max)
         except TooLargeError:
@@ -408,6 +409,16 @@ class Writing:
         if follow is not None:
             await follow(served, msgspec.json.decode(held.body))
         return held
+
+    def check_room(self, served: Served, key: Key, tree: Tree, terms: Terms, there: StoredObject | None) -> None:
+        """Refuse a write that would use the space that is kept on the disk for deletions and our own updates."""
+        controller = terms.who.is_controller
+        if there is None:
+            self.store.spare_reserve(key, record=controller and served.strategy.is_record)
+        elif not controller and self.store.is_short():
+            grown = len(msgspec.json.encode(tree)) - len(there.body)
+            if not meta(tree).get("deletionTimestamp") or grown > DELETION_BYTES:
+                self.store.spare_reserve(key)
 
     async def drop(self, served: Served, key: Key, tree: Tree, terms: Terms) -> StoredObject:
         """Remove an object unless this is a dry run; the object as it was."""
