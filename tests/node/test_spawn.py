@@ -460,7 +460,7 @@ def test_the_fork_server_skips_a_request_that_is_too_long() -> None:
     ours, theirs = socket.socketpair()
     server = ForkServer(theirs, -1, theirs)
     started: list[object] = []
-    server.start = started.append  # type: ignore[method-assign]  # Forking is another test.
+    server.start = started.append  # type: ignore[method-assign, assignment]  # Forking is another test.
     long, short = (marshal.dumps({"key": "x" * size}) for size in (REQUEST_BYTES_MAX + 1, 10))
     stream = b"".join(len(one).to_bytes(4, "big") + one for one in (short, long, short))
     with ours, theirs:
@@ -475,7 +475,7 @@ def test_a_long_request_is_received_in_linear_time() -> None:
     ours, theirs = socket.socketpair()
     server = ForkServer(theirs, -1, theirs)
     started: list[object] = []
-    server.start = started.append  # type: ignore[method-assign]  # Forking is another test.
+    server.start = started.append  # type: ignore[method-assign, assignment]  # Forking is another test.
     body = marshal.dumps({"key": "x" * (8 << 20)})
     stream = len(body).to_bytes(4, "big") + body
     with ours, theirs:

@@ -33,6 +33,7 @@ from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from pykueue.kube.tls import TlsError
 from pykueue.node.containerruntime import Runtime
+from pykueue.node.gpus import RESOURCE
 from pykueue.node.machine import Machine, find_machine, present_cpus, present_memory
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
