@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pykueue.node.accounts import Account
-from pykueue.node.containerruntime import Inside, inside_of, remove_argv, run_argv
+from pykueue.node.containerruntime import Inside, Runtime, exec_argv, inside_of, remove_argv, run_argv
 from pykueue.node.volumes import Mount
 
 CONTAINER: dict[str, Any] = {
@@ -76,3 +78,15 @@ def test_a_users_container_is_not_root_of_the_machine() -> None:
     assert inside_of("podman", root, other) == Inside("4711:5", (6,))
     argv = run_argv("podman", "u/main/0", {"image": "x"}, {}, (), user="1001:1001", groups=(20,), keep_ids=True)
     assert argv[-8:] == ("--user", "1001:1001", "--group-add", "20", "--userns", "keep-id", "--", "x")
+
+
+@pytest.mark.parametrize("runtime", ["podman", "docker"])
+def test_a_command_in_a_container(runtime: Runtime) -> None:
+    argv = exec_argv(runtime, "u/main/0", ("sh", "-c", "x"), stdin=True, tty=True)
+    assert argv == (runtime, "exec", "--interactive", "--tty", "pykueue-u-main-0", "sh", "-c", "x")
+    assert exec_argv(runtime, "u/main/0", ("ls",), stdin=False, tty=False) == (
+        runtime,
+        "exec",
+        "pykueue-u-main-0",
+        "ls",
+    )

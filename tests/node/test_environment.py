@@ -203,7 +203,7 @@ BIG: Holdings = {Source("ConfigMap", "big"): {"k": b"x" * 1_000_000}}
     ],
 )
 def test_everything_in_an_environment_counts(container: dict[str, Any]) -> None:
-    pod = {"metadata": {"annotations": {"long": "x" * 200_000}}}
+    pod: Any = {"metadata": {"annotations": {"long": "x" * 200_000}}}
     tracemalloc.start()
     try:
         with pytest.raises(ConfigError, match="longer than 6 MiB after expansion"):

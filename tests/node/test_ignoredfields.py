@@ -53,6 +53,9 @@ HONOURED = {
         "startupProbe",
         "terminationMessagePolicy",
         "workingDir",
+        "stdin",
+        "stdinOnce",
+        "tty",
     },
     "SecurityContext": {"runAsGroup", "runAsNonRoot", "runAsUser"},
     "VolumeMount": {"mountPath", "name", "subPath", "subPathExpr"},
@@ -109,8 +112,8 @@ def test_each_is_said_once_where_it_first_stands() -> None:
 
 
 def test_init_containers_count_too() -> None:
-    spec = {"containers": [{"name": "a"}], "initContainers": [{"name": "b", "tty": True}]}
-    assert told(spec) == ["spec.initContainers[0].tty"]
+    spec = {"containers": [{"name": "a"}], "initContainers": [{"name": "b", "volumeDevices": [{}]}]}
+    assert told(spec) == ["spec.initContainers[0].volumeDevices"]
 
 
 def test_what_is_filled_in_by_default_is_not_said() -> None:

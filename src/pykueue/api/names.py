@@ -93,6 +93,8 @@ class Annotation(StrEnum):
     AFTER_OK = "pykueue.io/after-ok"
     BEGIN = "pykueue.io/begin"
     ARRAY = "pykueue.io/array"
+    INTERACTIVE = "pykueue.io/interactive"
+    """The pod of `pykueue run --interactive`, which ends when its terminal is gone."""
 
 
 DEPENDENCIES_GATE: Final = "pykueue.io/dependencies"

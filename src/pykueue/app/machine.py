@@ -119,6 +119,7 @@ class Up:
             Access(self.users),
             clock,
             self.runner.logs,
+            execs=self.runner.execs,
             page=self.local.controllers.metrics.page,
             page_type=CONTENT_TYPE,
             missing=self.missing,

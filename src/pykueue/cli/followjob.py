@@ -149,7 +149,7 @@ class Following:
                 return self.judged(work.result())
             # Otherwise it would report the deletion that follows.
             work.cancel()
-            return await self.delete_job() if self.deletes else self.detach()
+            return await self.stop()
         finally:
             for one in everyone:
                 one.cancel()
@@ -161,6 +161,10 @@ class Following:
         for one in problems:
             tell(one)
         return (code if self.judges else 0) or (ERROR if problems else 0)
+
+    async def stop(self) -> int:
+        """End after Ctrl-C; return the exit code."""
+        return await self.delete_job() if self.deletes else self.detach()
 
     async def delete_job(self) -> int:
         """Delete the Job after Ctrl-C."""
@@ -284,6 +288,10 @@ class Following:
         if self.said:
             tell("running")
             self.said = ""
+        await self.output_of(pod)
+
+    async def output_of(self, pod: Tree) -> None:
+        """Stream a pod's output until the pod ends."""
         if problem := await self.output.show(pod, tail=self.tail):
             tell(problem)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pykueue.jobs.dependencies import Needs
 
 GPU: Final = "nvidia.com/gpu"
+GPU_SHARE: Final = "pykueue.io/gpu-share"
+"""In thousandths."""
 IMAGE: Final = "local"
 """Ignored unless the server uses a container runtime."""
 NAME_MAX: Final = 40
@@ -40,6 +42,7 @@ TAKEN_ALONG: Final = frozenset(
         "CUDA_HOME",
     }
 )
+TAKEN_TO_TERMINALS: Final = frozenset({"TERM", "COLORTERM"})
 TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 """Environment variables, and prefixes of their names, that are passed on to the command."""
 UNBUFFERED: Final = "PYTHONUNBUFFERED"
@@ -55,7 +58,7 @@ INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-i
 UID_FIELD: Final = "metadata.labels['batch.kubernetes.io/controller-uid']"
 
 
-def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
+def resources(cpu: str, memory: str | None, gpu: int, gpu_share: float | None = None) -> Tree:
     """The resources of the container."""
     asked: dict[str, str] = {"cpu": cpu} | ({"memory": memory} if memory else {})
     for flag, amount in asked.items():
@@ -69,6 +72,8 @@ def resources(cpu: str, memory: str | None, gpu: int) -> Tree:
     limits: Tree = {name: amount for name, amount in requests.items() if name == "memory"}
     if gpu:
         requests[GPU] = limits[GPU] = str(gpu)
+    if gpu_share is not None:
+        requests[GPU_SHARE] = limits[GPU_SHARE] = str(round(gpu_share * 1000))
     return {"requests": requests, **({"limits": limits} if limits else {})}
 
 
@@ -85,9 +90,10 @@ def seconds(timeout: str | None) -> int | None:
     return found // MICROS
 
 
-def environment(given: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
+def environment(given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False) -> dict[str, str]:
     """The environment of the command: inherited variables, then those of --env."""
-    made = {name: value for name, value in here.items() if name in TAKEN_ALONG or name.startswith(TAKEN_ALONG_TOO)}
+    taken = TAKEN_ALONG | (TAKEN_TO_TERMINALS if interactive else frozenset())
+    made = {name: value for name, value in here.items() if name in taken or name.startswith(TAKEN_ALONG_TOO)}
     made[UNBUFFERED] = here.get(UNBUFFERED, "1")
     for one in given:
         name, equals, value = one.partition("=")
@@ -170,6 +176,7 @@ def job(
     typed: Sequence[str] = (),
     prefix: str = "",
     slurm: bool = False,
+    interactive: bool = False,
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
@@ -210,10 +217,11 @@ def job(
     if seconds is not None and array is not None:
         # Each task has this much time, not all of them together.
         pod["activeDeadlineSeconds"] = seconds
-    template: Tree = {
-        "metadata": {"annotations": {Annotation.UMASK.value: f"{umask:04o}"}},
-        "spec": pod,
-    }
+    marks: Tree = {Annotation.UMASK.value: f"{umask:04o}"}
+    if interactive:
+        container |= {"stdin": True, "stdinOnce": True, "tty": True}
+        marks[Annotation.INTERACTIVE.value] = "true"
+    template: Tree = {"metadata": {"annotations": marks}, "spec": pod}
     spec: Tree = {**({"backoffLimit": retries} if array is None else array.fields(retries)), "template": template}
     if requeue:
         spec["podFailurePolicy"] = REQUEUED

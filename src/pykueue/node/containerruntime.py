@@ -37,6 +37,10 @@ def run_argv(
     """The command that runs a container in the foreground."""
     argv = [runtime, "run", "--rm", "--name", container_name(key), "--network", "host", "--log-driver", "none"]
     argv += ["--attach", "stdout", "--attach", "stderr", "--pull", pull_policy(container)]
+    if container.get("stdin") is True:
+        argv += ["--attach", "stdin", "--interactive"]
+    if container.get("tty") is True:
+        argv.append("--tty")
     for name in variables:
         argv += ["--env", name]
     memory, cpu = (amount(member(container, "resources", "limits", name)) for name in ("memory", "cpu"))
@@ -101,6 +105,12 @@ def mount_argument(mount: Mount) -> str:
 def pull_policy(container: Mapping[str, object]) -> str:
     """When to pull the image."""
     return {"Always": "always", "Never": "never"}.get(text(container, "imagePullPolicy"), "missing")
+
+
+def exec_argv(runtime: Runtime, key: str, command: Iterable[str], *, stdin: bool, tty: bool) -> tuple[str, ...]:
+    """The command that runs another one in an attempt's container."""
+    flags = (*(("--interactive",) if stdin else ()), *(("--tty",) if tty else ()))
+    return (runtime, "exec", *flags, container_name(key), *command)
 
 
 def remove_argv(runtime: Runtime, key: str) -> tuple[str, ...]:

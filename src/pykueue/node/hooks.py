@@ -16,7 +16,7 @@ from pykueue.kube.port import KubeError
 from pykueue.node.containerruntime import Runtime, container_name, remove_argv
 from pykueue.node.containers import Container, Sandbox
 from pykueue.node.environment import strings
-from pykueue.node.podplan import grace_seconds
+from pykueue.node.podplan import grace_seconds, label
 from pykueue.node.prepare import NoRoomError, StartBuilder, StartFailure
 from pykueue.node.probes import Answer, Kind, Prober, ask, http, port_of, probes_of, within
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
@@ -111,6 +111,14 @@ class ContainerLifecycle:
             return await self.spawner.run_once(msgspec.structs.replace(start, argv=argv), seconds)
         except CANNOT as error:
             return Outcome(1, str(error))
+
+    def report_back_off(self, sandbox: Sandbox, name: str) -> None:
+        """Report a container's back-off, once per failure."""
+        container = sandbox.containers[name]
+        if container.held != container.failures:
+            container.held = container.failures
+            note = f"Back-off restarting failed container {name} in pod {label(sandbox.pod)}"
+            self.event(sandbox.pod, "BackOff", note, warning=True)
 
     async def after_start(self, sandbox: Sandbox, container: Container) -> None:
         """Run the postStart hook of a container; a failure stops it."""

@@ -106,10 +106,7 @@ ROWS: Final = (
     Row("containers[].securityContext.seLinuxOptions", PROFILE),
     Row("containers[].securityContext.seccompProfile", PROFILE),
     Row("containers[].securityContext.windowsOptions", "is ignored: this is not Windows"),
-    Row("containers[].stdin", "is ignored: the standard input is empty"),
-    Row("containers[].stdinOnce", "is ignored: the standard input is empty"),
     Row("containers[].terminationMessagePath", "is ignored: no file is read", usual=(MESSAGE_PATH,)),
-    Row("containers[].tty", "is ignored: there is no terminal"),
     Row("containers[].volumeDevices", "is ignored: there are no block volumes"),
     Row("containers[].volumeMounts[].mountPropagation", "is ignored: volumes are folders", usual=("None",)),
     Row(

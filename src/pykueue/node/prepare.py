@@ -27,7 +27,7 @@ from pykueue.node.gpus import RESOURCE, SHARE, Shares
 from pykueue.node.limits import Limits
 from pykueue.node.podstatus import LOCALHOST, specs
 from pykueue.node.securitycontext import RefusedError, Scope, account_for, several_users
-from pykueue.node.spawn import SpawnError, Start
+from pykueue.node.spawn import Console, SpawnError, Start
 from pykueue.node.supervision.followers import ANNOTATION, GRACE_SECONDS
 from pykueue.node.supervision.processes import MARK
 from pykueue.node.supervision.supervisor import UMASK
@@ -37,6 +37,8 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
 """The variables that processes of our own user inherit."""
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TERM: Final = "xterm"
+"""The terminal type of a container with a terminal, unless it names another."""
 OCTAL: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
 VARIABLES: Final = 500
 """Up to this many variables are expanded on the event loop."""
@@ -122,6 +124,8 @@ class StartBuilder(Frozen):
         given = self.shares.variables(gpus, self.shares.parts.get(uid, {}).get(name, 0))
         own = {**volume_variables(container, volumes), **asked, **given}
         variables = {**self.basics(pod, account), **own, MARK: key}
+        if container.get("tty") is True:
+            variables.setdefault("TERM", TERM)
         if self.runtime is None:
             argv = command_line(container, own)
             if not argv:
@@ -163,6 +167,7 @@ class StartBuilder(Frozen):
             cgroup_limits=fence.cgroup_limits,
             follower=text(pod, "metadata", "annotations", ANNOTATION),
             grace_seconds=self.grace_seconds,
+            console=console_of(pod, container, self.grace_seconds),
         )
 
     def prepare_volumes(
@@ -236,6 +241,16 @@ class StartBuilder(Frozen):
                 tree: Tree = msgspec.json.decode(raw)
                 found[source] = held({**tree, "kind": source.kind})
         return found
+
+
+def console_of(pod: Tree, container: Mapping[str, object], hangup_seconds: float) -> Console | None:
+    """How clients can attach to a container; None if it has neither a standard input nor a terminal."""
+    stdin, terminal, once = (container.get(name) is True for name in ("stdin", "tty", "stdinOnce"))
+    if not stdin and not terminal:
+        return None
+    if text(pod, "metadata", "annotations", Annotation.INTERACTIVE) == "true":
+        return Console(terminal, stdin, once, hangup_seconds, expected=True)
+    return Console(terminal, stdin, once)
 
 
 def umask_of(pod: Tree) -> int:

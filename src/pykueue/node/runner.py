@@ -30,6 +30,7 @@ from pykueue.node.cleanup import Cleaner
 from pykueue.node.containerlogs import ContainerLogs, last_output
 from pykueue.node.containerruntime import Runtime
 from pykueue.node.containers import KEPT, Container, Ending, Sandbox
+from pykueue.node.execs import Execs
 from pykueue.node.gpus import Shares
 from pykueue.node.hooks import ContainerLifecycle
 from pykueue.node.limits import Limits, end_cgroup, own_cgroup
@@ -145,6 +146,7 @@ class Runner:
         self.watch = PodWatch(
             kube, clock, self.node, seen=self.seen, over=self.closed, gone=self.deleted, listed=self.listed
         )
+        self.execs = Execs(self.folder, clock, self.spawner, self.builder, self.sandboxes)
         self.registration: NodeRegistration | None = None
         self.machine = machine
         self.stopping = False
@@ -154,6 +156,7 @@ class Runner:
         make_scratch(self.builder.scratch)
         self.limits.open()
         await self.spawner.open()
+        await self.execs.listen()
         for uid in attempts.pods(self.folder):
             self.shares.restore(uid)
         self.registration = NodeRegistration(self.kube, self.clock, self.node, self.machine, self.limits.describe())
@@ -187,6 +190,7 @@ class Runner:
         for sandbox in self.sandboxes.values():
             for container in sandbox.containers.values():
                 container.quiet()
+        await self.execs.close()
         await self.cleaner.close()
         await self.spawner.close()
         self.limits.close()
@@ -306,6 +310,7 @@ class Runner:
             self.lifecycle.begin(sandbox, container)
             self.controller.add_after(sandbox.uid, SETTLE_SECONDS if len(self.sandboxes) <= FEW else BUSY_SECONDS)
         elif container.end is not None:
+            self.execs.end(sandbox.uid, container.name)
             self.explain(container)
             if container.end.reason == "StartError":
                 self.event(sandbox.pod, "Failed", f"Error: {container.end.message}", warning=True)
@@ -336,6 +341,7 @@ class Runner:
                 LOG.warning("container: supervisor died without reporting attempt=%s%s", key, rest)
                 container.attempt = attempt
                 container.abandon(self.spawner.boot, self.clock.now())
+                self.execs.end(sandbox.uid, container.name)
             else:
                 container.take_back()
                 container.retry_at = Moment(self.clock.moment() + MICROS)
@@ -390,7 +396,7 @@ class Runner:
             due = Moment(moment + grace_seconds(sandbox.pod) * MICROS)
             sandbox.containers[name].kill_at = sandbox.containers[name].kill_at or due
         for name in plan.held:
-            self.held(sandbox, name)
+            self.lifecycle.report_back_off(sandbox, name)
         wakes += [self.lifecycle.terminate(sandbox, container, moment) for container in sandbox.containers.values()]
         if phase_of(sandbox.pod, sandbox.statuses()) in ("Succeeded", "Failed") and not sandbox.alive:
             await self.finish(sandbox, None)
@@ -411,14 +417,6 @@ class Runner:
             self.event(sandbox.pod, over.reason, over.message)
             return over
         return sandbox.ending
-
-    def held(self, sandbox: Sandbox, name: str) -> None:
-        """Report a container's back-off, once per failure."""
-        container = sandbox.containers[name]
-        if container.held != container.failures:
-            container.held = container.failures
-            note = f"Back-off restarting failed container {name} in pod {label(sandbox.pod)}"
-            self.event(sandbox.pod, "BackOff", note, warning=True)
 
     async def start(self, sandbox: Sandbox, container: Container, now: Moment) -> Moment | None:
         """Start a container; returns when to retry if it cannot start."""
@@ -462,7 +460,7 @@ class Runner:
         for container in sandbox.containers.values():
             container.kill_at = now
             self.lifecycle.terminate(sandbox, container, now)
-        if sandbox.alive:
+        if sandbox.alive or self.execs.end(sandbox.uid):
             return TEAR_DOWN_SECONDS
         self.forget(sandbox)
         if sandbox.gone:
@@ -471,6 +469,7 @@ class Runner:
 
     async def finish(self, sandbox: Sandbox, ending: Ending | None) -> None:
         """Write how a pod ended, and release it."""
+        await self.execs.ended(sandbox.uid)
         # Its GPUs must be free before anyone learns that it has ended.
         self.shares.release(sandbox.uid)
         sandbox.finished = True

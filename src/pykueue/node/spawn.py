@@ -26,10 +26,11 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.node.accounts import Account
 from pykueue.node.attempts import Process
+from pykueue.node.supervision.command import Request
 from pykueue.node.supervision.followers import GRACE_SECONDS
 from pykueue.node.supervision.forkserver import HEAD, REQUEST_BYTES_MAX
 from pykueue.node.supervision.processes import boot_id
-from pykueue.node.supervision.supervisor import NOTICES, UMASK, Request
+from pykueue.node.supervision.supervisor import NOTICES, UMASK
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -50,6 +51,23 @@ LARGE_BYTES: Final = 64 * 1024
 """Variables and arguments that are longer are not kept in memory while a container runs."""
 KEPT_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR")
 """The variables that a container runtime needs to remove a container."""
+
+
+class Console(Frozen):
+    """How clients can attach to a process."""
+
+    terminal: bool = False
+    stdin: bool = False
+    once: bool = False
+    """Whether its standard input ends when the first client leaves."""
+    hangup_seconds: float | None = None
+    """How long after its last client has left it is told to end; None for never."""
+    expected: bool = False
+    """Whether its first client has to attach within that time, too."""
+
+    def request(self) -> tuple[bool, bool, bool, float | None, bool]:
+        """The message to the fork server."""
+        return self.terminal, self.stdin, self.once, self.hangup_seconds, self.expected
 
 
 class Start(Frozen):
@@ -76,6 +94,8 @@ class Start(Frozen):
     """The hash of the secret of the `run` that its output waits for; empty if there is none."""
     grace_seconds: float = GRACE_SECONDS
     """How long it waits for that `run` to reconnect."""
+    console: Console | None = None
+    """How clients can attach to it; None for a process with an empty standard input and no terminal."""
 
     def kept(self) -> "Start":
         """What is kept of it while it runs: without its arguments and most variables if those are large."""
@@ -102,6 +122,7 @@ class Start(Frozen):
             "cgroup_limits": dict(self.cgroup_limits),
             "log": (self.log_bytes_max, self.log_files_max),
             "follower": (self.follower, self.grace_seconds),
+            "console": None if self.console is None else self.console.request(),
         }
 
 
@@ -146,6 +167,8 @@ class Spawner:
         self.notices: socket.socket | None = None
         self.counter = itertools.count()
         self.onces: dict[str, asyncio.Future[Outcome]] = {}
+        self.execs: dict[str, Callable[[], None]] = {}
+        """By the key of an `exec`: called when its supervisor has ended, or could not be started."""
         self.closing = False
         self.refusal = ""
         """Why the last process could not be started; empty if it was."""
@@ -215,6 +238,9 @@ class Spawner:
                         LOG.error("fork server: cannot start a process attempt=%s error=%s", key, why)
                         self.over(key)
         self.ready = False
+        for key in list(self.execs):
+            # Nothing will report the end of these.
+            self.execs.pop(key)()
         while not self.closing and not self.ready:
             LOG.error("fork server: ended, starting another")
             if self.writer is not None:
@@ -234,8 +260,10 @@ class Spawner:
         """Handle the death of a supervisor."""
         # Its last messages may still be in the socket.
         self.receive_notices()
-        waiting = self.onces.pop(key, None)
-        if waiting is None:
+        waiting, ended = self.onces.pop(key, None), self.execs.pop(key, None)
+        if ended is not None:
+            ended()
+        elif waiting is None:
             self.gone(key)
         elif not waiting.done():
             waiting.set_result(Outcome(CODE_UNKNOWN, self.refusal or "it ended without a message"))
@@ -267,6 +295,14 @@ class Spawner:
         """Start a process under a supervisor, once; its state is reported later."""
         self.ask(start.request())
 
+    def exec(self, start: Start, key: str, ended: Callable[[], None]) -> None:
+        """Run a command that connects to `console.STREAMS` with this key, and ends with that connection.
+
+        `ended` is called when it has ended with all its descendants, or could not be started.
+        """
+        self.ask({**start.request(), "key": key, "once": True, "exec": True})
+        self.execs[key] = ended
+
     def clean(self, folder: str, scratch: str, over: list[str], gone: list[str]) -> None:
         """Request the removal of files of pods; a request that cannot be sent is found at the next start."""
         try:
@@ -291,7 +327,7 @@ class Spawner:
     async def run_once(self, start: Start, seconds: float) -> Outcome:
         """Run a command for at most this long: its code and the beginning of its output."""
         key = f"once-{next(self.counter)}"
-        request = {**start.request(), "key": key, "once": True, "seconds": seconds}
+        request = {**start.request(), "key": key, "once": True, "seconds": seconds, "console": None}
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.onces[key] = answer
         late = asyncio.ensure_future(self.clock.sleep(int(seconds * MICROS) + GRACE_MICROS))

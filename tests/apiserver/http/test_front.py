@@ -263,9 +263,7 @@ async def test_a_watch_of_a_single_name_by_its_path() -> None:
         pytest.param("GET", f"{MAPS}/{'a' * 5000}", b"", {}, 404, "not found", id="an overlong name"),
         pytest.param("GET", f"{MAPS}/%ff%fe", b"", {}, 404, "not found", id="no text"),
         pytest.param("POST", MAPS, b"x" * (BODY_MAX + 1), {}, 413, "limit is 3145728", id="too large a body"),
-        pytest.param(
-            "POST", f"{PODS}/p/exec", b"", {}, 501, "its files and its processes are this machine's own", id="exec"
-        ),
+        pytest.param("POST", f"{PODS}/p/exec", b"", {}, 404, 'pods "p" not found', id="exec in no pod"),
         pytest.param(
             "GET", f"{PODS}/p/portforward", b"", {}, 501, "its ports are this machine's own", id="port-forward"
         ),
@@ -411,10 +409,10 @@ async def test_a_user_stays_in_the_own_namespace() -> None:
             assert (await stand.call("GET", target, who="ann")).code == 200
 
 
-async def test_a_user_is_told_what_is_not_there_yet() -> None:
+async def test_a_user_is_told_what_is_not_supported() -> None:
     async with furnished() as stand:
-        assert (await stand.call("POST", "/api/v1/namespaces/ann/pods/p/exec", who="ann")).code == 501
-        assert (await stand.call("POST", f"{PODS}/p/exec", who="ann")).code == 403
+        assert (await stand.call("POST", "/api/v1/namespaces/ann/pods/p/portforward", who="ann")).code == 501
+        assert (await stand.call("POST", f"{PODS}/p/portforward", who="ann")).code == 403
 
 
 async def test_two_users_of_a_namespace_leave_each_others_jobs_alone() -> None:

@@ -5,7 +5,7 @@ created, even in the same namespace (`with_recorded_creator`), nor name it as an
 as the account of its creator.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 from pykueue.api.core import Json, Tree
@@ -31,6 +31,8 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 """Paths that anyone may get, as on any cluster."""
 TOLD_PATHS: Final = ("/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version")
 """Path prefixes that every user may get."""
+ENTERING: Final = frozenset({"pods/attach", "pods/exec"})
+"""Subresources that act as the account of a pod's creator."""
 STAMPED: Final = frozenset({("batch", "Job"), ("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
 """Kinds whose creator is recorded, by group: everything that users write."""
 
@@ -49,7 +51,7 @@ USER_RULES: Final = (
     Rule("own", ALL, "", ("configmaps", "pods", "secrets")),
     Rule("own", ALL, "batch", ("jobs",)),
     Rule("own", READ, "", ("events", "limitranges", "pods/log", "pods/status", "serviceaccounts")),
-    # Not supported yet; the response says so.
+    # Only of pods that the user created (`Access.may_enter`). Ports are not forwarded; the response says so.
     Rule("own", ("create", "get"), "", ("pods/attach", "pods/exec", "pods/portforward")),
     Rule("own", READ, "batch", ("jobs/status",)),
     Rule("own", READ, EVENTS, ("events",)),
@@ -76,6 +78,8 @@ class Access:
 
     def __init__(self, users: Users) -> None:
         self.users = users
+        self.creator: Callable[[str, str], str | None] = no_creator
+        """The creator of a pod by its namespace and name; None if there is no such pod."""
 
     def authenticate(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
         """The caller, by certificate or token; raises `StatusError` if invalid. Header names are in lower case."""
@@ -125,6 +129,8 @@ class Access:
         if AUTHENTICATED not in who.groups:
             return False
         asked = f"{resource}/{subresource}" if subresource else resource
+        if group == "" and asked in ENTERING and name and not self.may_enter(who, namespace, name):
+            return False
         if (group, asked) == ("", "namespaces") and name and name == who.namespace:
             return verb in READ
         return any(
@@ -134,6 +140,11 @@ class Access:
             and (rule.where == "cluster" or (namespace != "" and namespace == who.namespace))
             for rule in USER_RULES
         )
+
+    def may_enter(self, who: Identity, namespace: str, pod: str) -> bool:
+        """Whether a caller may run commands in a pod: only its creator and admins, since they run as its account."""
+        creator = self.creator(namespace, pod)
+        return who.admin or creator is None or creator == who.name
 
     def may_path(self, who: Identity, verb: str, path: str) -> bool:
         """Whether a caller may use a verb on a non-resource path."""
@@ -152,7 +163,17 @@ class Access:
         else:
             allowed = self.may(who, verb, call.group, call.plural, call.subresource, call.namespace, call.name)
         if not allowed:
-            raise refused(who, verb, call=call, path=path)
+            raise refused(who, verb, call=call, path=path, why=self.why_not(who, call))
+
+    def why_not(self, who: Identity, call: RequestInfo | None) -> str:
+        """What to add to the standard message of a refusal."""
+        if call is None or not call.name or call.resource not in ENTERING or call.namespace != who.namespace:
+            return ""
+        if self.may_enter(who, call.namespace, call.name):
+            return ""
+        creator = self.creator(call.namespace, call.name)
+        owner = f'"{creator}"' if creator else "another user"
+        return f": the pod was created by {owner}, and only its creator and administrators may enter it"
 
     def rules(self, who: Identity, namespace: str) -> tuple[list[Json], list[Json]]:
         """What a caller may do in a namespace: resource rules and non-resource rules."""
@@ -171,6 +192,11 @@ class Access:
         return shown, [{"verbs": ["get"], "nonResourceURLs": paths}]
 
 
+def no_creator(namespace: str, pod: str) -> str | None:
+    """The creator of a pod where there are none."""
+    return None
+
+
 def rule_of(verbs: Iterable[str], groups: Iterable[str], resources: Iterable[str]) -> Tree:
     """A rule as access reviews show it."""
     return {"verbs": [*verbs], "apiGroups": [*groups], "resources": [*resources]}
@@ -183,9 +209,9 @@ def identity_of(user: User) -> Identity:
     return Identity(user.name, frozenset({USERS, AUTHENTICATED}), user.namespace)
 
 
-def refused(who: Identity, verb: str, *, call: RequestInfo | None, path: str) -> StatusError:
+def refused(who: Identity, verb: str, *, call: RequestInfo | None, path: str, why: str = "") -> StatusError:
     """The 403 error for a caller without this right."""
-    why = cannot(who.name, verb, call=call, path=path)
+    why = cannot(who.name, verb, call=call, path=path) + why
     for letter, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         why = why.replace(letter, harmless)
     if call is None:

@@ -35,9 +35,18 @@ from pykueue.apiserver.wire.messages import (
 from pykueue.apiserver.wire.negotiation import check_media, object_in
 from pykueue.apiserver.wire.options import first, write_terms
 from pykueue.apiserver.wire.paths import RequestInfo, request_info
-from pykueue.apiserver.wire.statuserrors import BODY_MAX, StatusError, bad_request, internal, too_large, unserved
+from pykueue.apiserver.wire.statuserrors import (
+    BODY_MAX,
+    StatusError,
+    bad_request,
+    internal,
+    too_large,
+    unauthorized,
+    unserved,
+)
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
+from pykueue.kube.execs import ExecSource
 from pykueue.kube.logs import LogSource
 
 LOG: Final = logging.getLogger(__name__)
@@ -72,13 +81,15 @@ class Front:
         clock: Clock,
         logs: LogSource | None = None,
         *,
+        execs: ExecSource | None = None,
         page: Callable[[], bytes] | None = None,
         page_type: str = PAGE_TYPE,
         missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
     ) -> None:
         self.access = access
-        self.objects = Objects(registry, clock, logs, reasons)
+        self.objects = Objects(registry, clock, logs, reasons, execs)
+        access.creator = self.objects.creator
         self.discovery = Discovery(registry.catalog)
         self.openapi = OpenApi(self.discovery)
         self.page = page
@@ -119,7 +130,18 @@ class Front:
             async with self.objects.registry.offload.turn(who, large=large):
                 work = partial(self.review, call, request, who)
                 return await self.objects.registry.offload.run(work, large=large, who=who)
-        return msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
+        response = msgspec.structs.replace(await self.objects.answer(call, request, who), reader=who.name)
+        if response.upgrade is None:
+            return response
+        upgrade = msgspec.structs.replace(response.upgrade, allowed=partial(self.still_allowed, call, request, who))
+        return msgspec.structs.replace(response, upgrade=upgrade)
+
+    def still_allowed(self, call: RequestInfo, request: Request, who: Identity) -> None:
+        """Raise a `StatusError` if a caller's credentials, or the right that they gave, are no longer valid."""
+        present = self.access.authenticate(request.headers, request.certificate)
+        if present.name != who.name:
+            raise unauthorized()
+        self.access.check(present, call.verb, call=call, path=request.path)
 
     def authorized_as(self, call: RequestInfo, request: Request) -> RequestInfo:
         """The call as authorized: a list or watch restricted to one name is authorized for that name."""

@@ -6,7 +6,9 @@ from typing import Final, cast
 import msgspec
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import text
+from pykueue.apiserver.http.connections import CONNECTIONS, connection
 from pykueue.apiserver.http.lists import Lists, form_of
 from pykueue.apiserver.http.pendingview import Reasons, with_reason
 from pykueue.apiserver.http.queries import Listing, listing
@@ -16,6 +18,7 @@ from pykueue.apiserver.http.yamlwriter import pieces_of
 from pykueue.apiserver.kinds.selectors import selection
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.storage.feed import AT_ONCE_BYTES
+from pykueue.apiserver.storage.store import Key
 from pykueue.apiserver.verbs.duplicatekeys import check_duplicates
 from pykueue.apiserver.verbs.offload import is_large_body
 from pykueue.apiserver.verbs.patching import patches_of, unknown_patch
@@ -61,6 +64,7 @@ from pykueue.apiserver.wire.statuserrors import (
 from pykueue.apiserver.wire.writeterms import DeleteOptions, Terms
 from pykueue.base.clock import Clock
 from pykueue.base.turns import Turns
+from pykueue.kube.execs import ExecSource
 from pykueue.kube.logs import END_HEADER, PART_HEADER, POD_UID, SECRET, LogError, LogSource
 from pykueue.kube.port import Patch
 
@@ -78,13 +82,19 @@ class Objects:
     """Carries out requests on resources."""
 
     def __init__(
-        self, registry: Registry, clock: Clock, logs: LogSource | None, reasons: Reasons | None = None
+        self,
+        registry: Registry,
+        clock: Clock,
+        logs: LogSource | None,
+        reasons: Reasons | None = None,
+        execs: ExecSource | None = None,
     ) -> None:
         self.registry = registry
         self.reasons = reasons
         """The pending reasons of Workloads that are not written yet."""
         self.clock = clock
         self.logs = logs
+        self.execs = execs
         self.turns = Turns()
         """The budget of external clients."""
         self.lists = Lists(registry, clock, self.turns)
@@ -100,6 +110,8 @@ class Objects:
         match call.verb:
             case "get" if call.subresource == "log":
                 return await self.log(served, call, request)
+            case "get" | "create" if call.subresource in CONNECTIONS:
+                return connection(await self.registry.get(served, call.name, namespace), call, request, self.execs)
             case "get":
                 body = await self.registry.get(served, call.name, namespace, subresource=call.subresource)
                 if self.reasons is not None:
@@ -128,6 +140,13 @@ class Objects:
             case _:
                 raise disallowed()
 
+    def creator(self, namespace: str, name: str) -> str | None:
+        """The creator of a pod; None if there is no such pod."""
+        stored = self.registry.store.latest(Key("pods", namespace, name))
+        if stored is None:
+            return None
+        return text(tree_of(stored.body), "metadata", "annotations", Annotation.CREATOR)
+
     def served(self, call: RequestInfo) -> Served:
         """The kind that a call is on; a `StatusError` if it is not served or does not support the verb."""
         served = self.registry.catalog.find(call.group, call.version, call.plural)
@@ -137,7 +156,7 @@ class Objects:
         if namespaced != bool(call.namespace) and (not namespaced or call.name) and call.plural != "namespaces":
             raise unserved()
         if call.subresource in served.strategy.connections:
-            raise not_yet(call, served.strategy.connections[call.subresource])
+            raise unsupported(call, served.strategy.connections[call.subresource])
         verbs = ON_ONE if call.name else ON_ALL
         if call.subresource:
             sub = served.subresources.get(call.subresource)
@@ -365,7 +384,7 @@ def disallowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_yet(call: RequestInfo, instead: str) -> StatusError:
+def unsupported(call: RequestInfo, instead: str) -> StatusError:
     """The refusal of a connection to a container; `instead` says what to use in its place."""
-    message = f"{call.subresource} is not there yet: a pod here is a process of this machine; {instead}"
+    message = f"{call.subresource} is not supported: a pod here is a process of this machine; {instead}"
     return StatusError(501, "NotImplemented", message, {"name": call.name, "kind": call.plural})

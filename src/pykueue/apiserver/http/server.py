@@ -23,6 +23,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from pykueue.apiserver.auth.access import ANONYMOUS
 from pykueue.apiserver.auth.authority import LOCALHOST, peer_of
+from pykueue.apiserver.http.connections import Connection
 from pykueue.apiserver.http.front import Front
 from pykueue.apiserver.http.readers import BUFFER_BYTES, Readers, SlowError
 from pykueue.apiserver.wire.identity import Peer
@@ -109,7 +110,7 @@ class Server:
         """Bytes of bodies in flight, by user."""
         self.readers = Readers()
         self.streams = 0
-        """The number of open watches and logs."""
+        """The number of open watches, logs and connections to containers."""
 
     async def start(self) -> None:
         """Start listening; raises `ListenError` if that fails."""
@@ -170,6 +171,12 @@ class Server:
             return await refused(request, error_response(error))
         USER.set(who.name)
         response = await self.answer(msgspec.structs.replace(head, body=body), who.name)
+        if response.upgrade is not None:
+            self.streams += 1
+            try:
+                return await Connection(request, response.upgrade, self.front.objects.turns).run()
+            finally:
+                self.streams -= 1
         if isinstance(response.body, bytes):
             return await self.whole(request, response, response.body)
         self.streams += 1

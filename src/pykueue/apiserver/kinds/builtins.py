@@ -111,8 +111,10 @@ BUILTINS: Final = (
         short=("po",),
         categories=("all",),
         subresources={
+            "attach": Subresource("PodAttachOptions", ("create", "get")),
             "binding": Subresource("Binding", CREATED),
             "eviction": Subresource("Eviction", CREATED, "policy", "v1"),
+            "exec": Subresource("PodExecOptions", ("create", "get")),
             "log": Subresource("Pod", ("get",)),
             "status": Subresource("Pod"),
         },

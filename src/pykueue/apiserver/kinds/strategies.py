@@ -136,8 +136,6 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
         returns_deleted=True,
         takes_capacity=True,
         connections={
-            "attach": "its output is what `kubectl logs` shows",
-            "exec": "its files and its processes are this machine's own",
             "portforward": "its ports are this machine's own",
             "proxy": "its ports are this machine's own",
         },

@@ -1,6 +1,6 @@
 """Requests and responses, without the socket."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -11,13 +11,19 @@ from pykueue.apiserver.wire.negotiation import JSON, TEXT, encoded
 from pykueue.apiserver.wire.paths import Query, split
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.base.struct import Frozen
+from pykueue.kube.execs import ExecSession
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
+SWITCHING: Final = 101
 OK: Final = 200
 CREATED: Final = 201
 ACCEPTED: Final = 202
 NO_CONTENT: Final = 204
+
+
+def always() -> None:
+    """Allow a connection for as long as it lasts."""
 
 
 class Request(Frozen):
@@ -39,6 +45,19 @@ class Request(Frozen):
         return self.headers.get(name, "")
 
 
+class Upgrade(Frozen):
+    """A connection to a container, which a response switches to."""
+
+    protocol: str
+    """The subprotocol of the WebSocket."""
+    open: Callable[[], Awaitable[ExecSession]]
+    """Connects to the container; raises `ExecError`."""
+    channels: frozenset[int]
+    """The output channels that the client wants."""
+    allowed: Callable[[], None] = always
+    """Raises `StatusError` once the caller has no right to the connection any more."""
+
+
 class Response(Frozen):
     """A response, complete or streamed. The consumer of a streamed body closes the iterator."""
 
@@ -51,6 +70,8 @@ class Response(Frozen):
     """The user to whom unread chunks are charged."""
     held: int = 0
     """The approximate bytes that the producer holds besides the chunks."""
+    upgrade: Upgrade | None = None
+    """What follows the response in place of a body."""
 
 
 def request(

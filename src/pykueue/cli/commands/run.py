@@ -32,6 +32,12 @@ from pykueue.cli.serverstate import fail
 @click.option("--memory", metavar="QUANTITY", help="Memory to request, and the limit, e.g. 8Gi.")
 @click.option("--memory-per-cpu", hidden=True)
 @click.option("--gpu", "--gpus", "gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
+@click.option(
+    "--gpu-share",
+    type=click.FloatRange(min=0.001, max=1),
+    metavar="PART",
+    help="Part of one shared GPU to request, e.g. 0.5; see `pykueue up --shared-gpus`.",
+)
 @click.option("--name", metavar="NAME", help="Name of the Job; default: the name of the command and a random suffix.")
 @click.option("--name-prefix", hidden=True)
 @click.option("--priority", metavar="CLASS", help="WorkloadPriorityClass of the Job.")
@@ -63,6 +69,14 @@ from pykueue.cli.serverstate import fail
     "--no-requeue", is_flag=True, help="Fail the Job if its machine goes down; by default, COMMAND is run again."
 )
 @click.option("--detach", is_flag=True, help="Exit after submitting the Job.")
+@click.option(
+    "-i",
+    "--interactive",
+    "--pty",
+    "interactive",
+    is_flag=True,
+    help="Connect the terminal to COMMAND; Ctrl-C goes to COMMAND once it runs.",
+)
 @click.option("--output", metavar="FILE", help="Write the standard output of the command to FILE.")
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see above for the default.")
 @click.option("--context", metavar="NAME", help="Context in that kubeconfig, or in kubectl's.")
@@ -78,6 +92,7 @@ def run(
     memory: str | None,
     memory_per_cpu: str | None,
     gpu: int,
+    gpu_share: float | None,
     name: str | None,
     name_prefix: str | None,
     priority: str | None,
@@ -93,6 +108,7 @@ def run(
     retries: int,
     no_requeue: bool,
     detach: bool,
+    interactive: bool,
     output: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -110,6 +126,11 @@ def run(
     that exceeds the log is then dropped, and a line in the log says how much. On a cluster the kubelet merges the two
     streams and may drop output that was not read in time.
 
+    With --interactive, COMMAND runs on a terminal of its own, connected to yours: a shell, a debugger, an editor. While
+    the Job is pending, Ctrl-C deletes it; afterwards every key goes to COMMAND. The Job lasts as long as its terminal:
+    30 seconds after yours is closed, or `pykueue run` is killed, COMMAND gets SIGHUP, and SIGKILL five seconds after
+    that. It is not run again if its machine goes down.
+
     \b
     Example:
       pykueue run -q team-a -- make test
@@ -122,6 +143,7 @@ def run(
       pykueue run -q team-a --after-ok train -- python evaluate.py
       pykueue run -q team-a --begin 22:00 -- make nightly
       pykueue run --cpu 4 job.sh input.csv
+      pykueue run -q team-a --gpu 1 --interactive -- bash
 
     --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
     its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
@@ -141,8 +163,11 @@ def run(
     PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
-    code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C.
+    code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C;
+    129 and 143, the terminal of an interactive run was closed, or `pykueue run` got SIGTERM.
     """
+    if interactive:
+        check_interactive(detach=detach, output=output, retries=retries, array=tasks)
     script: Script | None = ctx.meta.get(META)
     wanted_tasks = array(tasks)
     if memory is None and memory_per_cpu is not None:
@@ -150,15 +175,16 @@ def run(
     wanted = job(
         command if script is None else script.command(command),
         queue=queue,
-        resources=resources(cpu, memory, gpu),
+        resources=resources(cpu, memory, gpu, gpu_share),
         name=name,
         priority=priority,
-        environment=environment(env, os.environ),
+        environment=environment(env, os.environ, interactive=interactive),
         image=image or IMAGE,
         seconds=limit(timeout, time),
         umask=umask(),
         retries=retries,
-        requeue=not no_requeue,
+        requeue=not no_requeue and not interactive,
+        interactive=interactive,
         array=wanted_tasks,
         needs=needs(after, after_ok, begin, SystemClock().now()),
         typed=command,
@@ -171,6 +197,7 @@ def run(
     # Imported here so that invalid options are reported faster.
     from pykueue.cli.followarray import FollowingArray
     from pykueue.cli.followjob import Following
+    from pykueue.cli.interactive import FollowingTerminal
     from pykueue.cli.messages import tell
     from pykueue.cli.submission import MISUSED, Submission
     from pykueue.cli.target import chosen
@@ -178,16 +205,27 @@ def run(
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
-    if has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
+    if not interactive and has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
         tell("standard input is not passed on: the command reads an empty one")
     into = None if output is None else opened(output)
-    if wanted_tasks is None:
+    if wanted_tasks is not None:
+        following: Following = FollowingArray(target, within, wanted_tasks)
+    elif interactive:
+        following = FollowingTerminal(target, within)
+    else:
         following = Following(target, within, command="run", deletes=True, output=into)
         wanted = wanted if detach else following.output.announced(wanted)
-    else:
-        following = FollowingArray(target, within, wanted_tasks)
     submission = Submission(target, within, wanted, detach=detach, array=wanted_tasks is not None)
     sys.exit(asyncio.run(following.run(submission.submit, failing=MISUSED)))
+
+
+def check_interactive(**others: object) -> None:
+    """Exit with an error if --interactive cannot be combined with the other options, or there is no terminal."""
+    for name, given in others.items():
+        if given:
+            fail(f"--interactive: cannot be combined with --{name}; leave one of them out")
+    if sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
+        fail("--interactive: standard input and output must be a terminal; leave it out to run in a pipeline or script")
 
 
 def without_output(ctx: click.Context, other: str) -> None:

@@ -1,14 +1,19 @@
 """Requests through a proxy: like `transport`, with a library that supports proxies."""
 
+import asyncio
+import base64
 import ssl
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from yarl import URL
 
+from pykueue.base.timers import timeout
 from pykueue.kube.client.transport import (
     CALL_SECONDS,
     CONNECT_SECONDS,
     CONNECTIONS_MAX,
+    Dialled,
     LostError,
     Request,
     Response,
@@ -111,6 +116,36 @@ class Proxied:
             raise UnsentError(f"the proxy refused the connection: {error.status} {error.message}") from error
         except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
             raise LostError(f"no response: {error!r}") from error
+
+    async def dial(self) -> Dialled:
+        """A connection through the proxy's CONNECT, for another protocol than HTTP."""
+        proxy, url = urlsplit(self.proxy or ""), urlsplit(self.server)
+        if proxy.scheme != "http":
+            raise UnsentError(f"connections to containers need a proxy that is reached by http://, not {proxy.scheme}")
+        host, encrypted = url.hostname or "", url.scheme == "https"
+        target = f"{url.hostname}:{url.port or (443 if encrypted else 80)}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if proxy.username:
+            secret = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(secret).decode()}")
+        try:
+            async with timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(proxy.hostname, proxy.port or 80)
+                writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+                head = await reader.readuntil(b"\r\n\r\n")
+                if head.split(b" ", 2)[1:2] != [b"200"]:
+                    writer.close()
+                    said = head.partition(b"\r\n")[0].decode(errors="replace")
+                    raise UnsentError(f"the proxy refused the connection: {said}")
+                if encrypted and self.tls is not None:
+                    await writer.start_tls(self.tls, server_hostname=self.server_name or host)
+        except TimeoutError:
+            raise UnsentError(
+                f"the server cannot be reached through its proxy within {CONNECT_SECONDS:.0f} s"
+            ) from None
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise UnsentError(f"the server cannot be reached through its proxy: {error}") from error
+        return Dialled(reader, writer, url.netloc.rpartition("@")[2], url.path.rstrip("/"))
 
     async def close(self) -> None:
         """Close all connections."""

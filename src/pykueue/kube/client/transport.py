@@ -10,7 +10,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 from pykueue.base.struct import Frozen
@@ -66,6 +66,17 @@ class Response(Frozen):
     body: bytes
 
 
+class Dialled(NamedTuple):
+    """A connection without a protocol; its user closes it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    authority: str
+    """The server, for the Host header."""
+    prefix: str
+    """The path of the server's URL."""
+
+
 class Stream(Protocol):
     """A streamed response."""
 
@@ -98,6 +109,9 @@ class Transport(Protocol):
 
     async def open(self, request: Request, idle: float) -> Stream:
         """Send a request and stream the response; silence for this many seconds ends it."""
+
+    async def dial(self) -> Dialled:
+        """A new connection for another protocol than HTTP; raises `UnsentError`."""
 
     async def close(self) -> None:
         """Close all connections; requests that wait to be sent are not sent."""
@@ -346,6 +360,22 @@ class Direct:
             stream.close()
             raise
         return stream
+
+    async def dial(self) -> Dialled:
+        """A new connection for another protocol than HTTP."""
+        try:
+            async with timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(
+                    self.host,
+                    self.port,
+                    ssl=self.tls if self.encrypted else None,
+                    server_hostname=self.server_name if self.encrypted else None,
+                )
+        except TimeoutError:
+            raise UnsentError(f"{self.authority} cannot be reached within {CONNECT_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise UnsentError(f"{self.authority} cannot be reached: {error}") from error
+        return Dialled(reader, writer, self.authority, self.prefix)
 
     def send(self, line: Line, request: Request) -> None:
         """Send a request, if allowed."""

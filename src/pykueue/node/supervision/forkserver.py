@@ -20,9 +20,10 @@ import sys
 import traceback
 from typing import Final
 
+from pykueue.node.supervision.command import Request
 from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
-from pykueue.node.supervision.supervisor import SIGNALS, Request, adopt_orphans, prepare, supervise
+from pykueue.node.supervision.supervisor import SIGNALS, adopt_orphans, prepare, supervise
 
 LOCK: Final = ".lock"
 ORPHAN_TRIES: Final = 50

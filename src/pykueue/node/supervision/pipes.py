@@ -1,4 +1,4 @@
-"""The output pipes of a command, read in whole lines where they arrive quickly.
+"""The output of a command: pipes, read in whole lines where they arrive quickly, or a terminal.
 
 Supervisors read them, so this module imports little.
 """
@@ -16,11 +16,12 @@ LINE_SECONDS: Final = 0.02
 
 
 class Pipe:
-    """One of the two output streams of a command."""
+    """One of the two output streams of a command, or its terminal, which is both."""
 
-    def __init__(self, stream: bytes) -> None:
+    def __init__(self, stream: bytes, *, terminal: bool = False) -> None:
         self.stream = stream
-        self.fd, self.end = os.pipe2(os.O_CLOEXEC)
+        self.terminal = terminal
+        self.fd, self.end = os.openpty() if terminal else os.pipe2(os.O_CLOEXEC)
         """The end that is read, and the one that the command writes to."""
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, BLOCK)
@@ -38,9 +39,15 @@ class Pipe:
             block = os.read(self.fd, BLOCK)
         except BlockingIOError:
             return None
+        except OSError:
+            # A terminal that no process has open any more; one may open it again by its name, which is not followed.
+            block = b""
         if not block:
             self.open = False
             return None
+        if self.terminal:
+            # Prompts are incomplete lines, and each key is echoed.
+            return block
         self.held += block
         self.due = now + LINE_SECONDS
         end = self.held.rfind(b"\n") + 1

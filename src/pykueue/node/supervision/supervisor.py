@@ -15,28 +15,24 @@ to the server, if it is running. `attempts` reads the record.
 """
 
 import contextlib
-import ctypes
 import os
-import resource
 import select
 import signal
 import socket
 import time
-from typing import Final, TypeAlias
+from typing import Final
 
 from pykueue.base.boottime import SteadyWall, boot_nanos
+from pykueue.node.supervision.command import LIBC, Request, Streams, start
+from pykueue.node.supervision.console import FAILED, Console, exited_frame
 from pykueue.node.supervision.followers import Gate, boot_seconds
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Capture, LogFiles
 from pykueue.node.supervision.pipes import Pipe
 from pykueue.node.supervision.processes import descendants, kill_below, process_start, signal_group, signal_one
 
-Request: TypeAlias = dict[str, object]
-"""What to run; `spawn.Start` says what is in it."""
-
 RECORD: Final = "record"
 NOTICES: Final = ".notices"
 """The socket beside the attempts on which the server receives messages."""
-PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
 SEND_TRIES: Final = 100
 FOLDER_TRIES: Final = 100
@@ -46,6 +42,8 @@ GATE_SECONDS: Final = 0.02
 """How often a supervisor that waits for a reader checks whether it still has to."""
 LOOK_SECONDS: Final = 1.0
 """How often it reads the clock while it has a deadline: the poller does not count a suspend."""
+HANGUP_SECONDS: Final = 5.0
+"""How long a command has to end after a hangup."""
 END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
@@ -54,12 +52,6 @@ IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 """Signals that must not end a fork server or a supervisor; commands get the defaults."""
 UMASK: Final = 0o022
 """The umask of a command, unless its request has another."""
-DATA_MIN: Final = 128 << 10
-"""Below this RLIMIT_DATA no program can be loaded: it crashes before it can print a reason."""
-OOM_SCORE: Final = b"500"
-"""If the machine runs out of memory, a container is killed before the server."""
-
-LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
@@ -72,7 +64,10 @@ class Supervisor:
         self.key = str(request["key"])
         self.cgroup = str(request.get("cgroup") or "")
         self.once = bool(request.get("once"))
-        """Whether this is a probe or a hook: no record, no log, and its output is part of the answer."""
+        """Whether it runs beside a container, as a probe, a hook or an `exec`: no record and no log."""
+        self.exec = bool(request.get("exec"))
+        """Whether this is a command of `kubectl exec`, which a client is attached to."""
+        self.console = Console()
         self.record = -1
         self.child = 0
         self.status: int | None = None
@@ -82,6 +77,8 @@ class Supervisor:
         """Whether the command has ended, or was signalled to end."""
         self.terminated = False
         """Whether we got SIGTERM, from the server or because the machine shuts down."""
+        self.kill_at: float | None = None
+        """When everything is killed, in seconds since boot."""
         # The fork server may have been running for long, so the date is read again.
         self.wall = SteadyWall()
 
@@ -156,21 +153,44 @@ class Supervisor:
         adopt_orphans()
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        pipes = (Pipe(STDOUT), Pipe(STDERR))
+        try:
+            self.open_console()
+        except OSError:
+            # The server that requested it has ended.
+            return
+        terminal = self.console.terminal
+        pipes = (Pipe(STDOUT, terminal=True),) if terminal else (Pipe(STDOUT), Pipe(STDERR))
+        self.console.begin(pipes[0].fd)
         try:
             self.make_folder()
             self.fence()
-            problem = self.launch(*(pipe.end for pipe in pipes))
+            problem = self.launch(pipes)
         except OSError as error:
             problem = error.strerror or str(error)
         for pipe in pipes:
             os.close(pipe.end)
+        self.console.close_end()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         if problem:
             self.failed(problem)
         else:
             self.follow(pipes, wake)
         self.unfence()
+
+    def open_console(self) -> None:
+        """Let clients attach to the command, if its request says so."""
+        wanted = self.request.get("console")
+        if wanted is None:
+            return
+        assert isinstance(wanted, tuple)
+        terminal, stdin, once, hangup, expected = wanted
+        self.console = Console(terminal=terminal, stdin=stdin, once=once)
+        if self.exec:
+            self.console.connect(self.key)
+        else:
+            with contextlib.suppress(OSError):
+                # On a full disk no client can attach; the container runs all the same.
+                self.console.listen(self.key, hangup=hangup, expected=expected)
 
     def make_folder(self) -> None:
         """Create the folder of the container, and give it to its user; its parent stays ours."""
@@ -225,108 +245,49 @@ class Supervisor:
                     file.write("1")
                 time.sleep(0.01)
 
-    def launch(self, output: int, errors: int) -> str:
+    def launch(self, pipes: tuple[Pipe, ...]) -> str:
         """Start the command; returns what went wrong, or an empty text."""
-        report, reporter = os.pipe2(os.O_CLOEXEC)
-        self.child = os.fork()
-        if not self.child:
-            try:
-                self.become(output, errors)
-            except BaseException as error:
-                os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
-            finally:
-                os._exit(127)
-        os.close(reporter)
-        problem = b""
-        while block := os.read(report, 4096):
-            problem += block
-        os.close(report)
-        if problem:
-            os.waitpid(self.child, 0)
-            return problem.decode(errors="replace")
-        if not self.once:
+        terminal = self.console.terminal
+        standard_input = pipes[0].end if terminal else self.console.input_end
+        streams = Streams(standard_input, pipes[0].end, pipes[-1].end, terminal)
+        self.child, problem = start(self.request, self.cgroup, streams)
+        if not problem and not self.once:
             self.note(f"running {self.child} {process_start(self.child)} {self.time()}")
-        return ""
-
-    def become(self, output: int, errors: int) -> None:
-        """Turn this fork into the command. Privileges are dropped in the right order."""
-        request = self.request
-        os.setsid()
-        if self.cgroup:
-            with open(f"{self.cgroup}/cgroup.procs", "w") as file:
-                file.write("0")
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as score:
-            score.write(OOM_SCORE)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(output, 1)
-        os.dup2(errors, 2)
-        mask = request["umask"]
-        assert isinstance(mask, int)
-        os.umask(mask)
-        ids = request["ids"]
-        if ids is not None:
-            assert isinstance(ids, tuple)
-            os.setgroups(ids[2])
-            os.setresgid(ids[1], ids[1], ids[1])
-            os.setresuid(ids[0], ids[0], ids[0])
-        limits = request["rlimits"]
-        assert isinstance(limits, list)
-        for which, value in limits:
-            hard = resource.getrlimit(which)[1]
-            if which == resource.RLIMIT_DATA and value < DATA_MIN:
-                raise StartError("container init was OOM-killed (memory limit too low?)")
-            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(which, (least, least))
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        argv, env, cwd = request["argv"], request["env"], request["cwd"]
-        assert isinstance(argv, list)
-        assert isinstance(env, dict)
-        assert isinstance(cwd, bytes)
-        try:
-            os.chdir(cwd)
-        except OSError as error:
-            raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
-        # We ignore some signals ourselves, and a server started in the background may have inherited more.
-        for number in signal.valid_signals():
-            if signal.getsignal(number) is signal.SIG_IGN:
-                signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        try:
-            os.execvpe(argv[0], argv, env)
-        except OSError as error:
-            shown = argv[0].decode(errors="replace")
-            message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
-            raise StartError(f'exec: "{shown}": {message}') from error
+        return problem
 
     def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
         """Copy output and pass signals on until the command has ended; then end what it left."""
-        deadline = boot_seconds() + float(str(self.request["seconds"])) if self.once else None
+        if "seconds" in self.request:
+            self.kill_at = boot_seconds() + float(str(self.request["seconds"]))
         timed_out = False
         while self.status is None:
             waits = self.waits()
             poller = select.poll()
             poller.register(wake, select.POLLIN)
+            self.console.register(poller)
             for pipe in pipes:
                 if pipe.open and not waits:
                     poller.register(pipe.fd, select.POLLIN)
             # While it waits for its reader, the command blocks as soon as the pipes are full.
             dues = [] if waits else [pipe.due for pipe in pipes if pipe.held]
             now = boot_seconds()
-            dues += [] if deadline is None else [deadline, now + LOOK_SECONDS]
-            dues += [now + GATE_SECONDS] if waits else []
-            events = poller.poll(max(0.0, min(dues) - now) * 1000 if dues else None)
-            if deadline is not None and boot_seconds() >= deadline:
-                timed_out, deadline = True, None
+            limits = self.console.dues() + ([] if self.kill_at is None else [self.kill_at])
+            dues += [*limits, now + LOOK_SECONDS] if limits else []
+            dues += [now + GATE_SECONDS] if waits and self.unread() else []
+            events = dict(poller.poll(max(0.0, min(dues) - now) * 1000 if dues else None))
+            if self.kill_at is not None and boot_seconds() >= self.kill_at:
+                timed_out, self.kill_at = True, None
                 self.end_all(signal.SIGKILL)
-            ready = {fd for fd, _ in events}
-            if wake in ready:
+            if wake in events:
                 for number in os.read(wake, 512):
                     self.handle_signal(number)
+            self.console.handle(events)
+            if self.console.hung_up():
+                self.hang_up()
             for pipe in pipes:
                 # The previous block may have filled the last file that there is room for.
                 if not self.waits():
-                    self.copy(pipe, ready=pipe.fd in ready)
+                    self.copy(pipe, ready=pipe.fd in events)
         self.ending = True
         self.end_rest()
         for pipe in pipes:
@@ -341,8 +302,8 @@ class Supervisor:
         self.report_end(timed_out)
 
     def waits(self) -> bool:
-        """Whether the command has to wait for its follower; not while it ends, since it may have to print for that."""
-        return not self.ending and self.unread()
+        """Whether the command has to wait for a reader; not while it ends, since it may have to print for that."""
+        return not self.ending and (self.console.full or self.unread())
 
     def unread(self) -> bool:
         """Whether more output would remove some that the follower has not read."""
@@ -360,6 +321,7 @@ class Supervisor:
         """Write some output to the log."""
         if block:
             self.output.take(pipe.stream, block, keep=self.ending and self.unread())
+            self.console.send(pipe.stream, block)
 
     def handle_signal(self, number: int) -> None:
         """Handle a signal."""
@@ -371,6 +333,13 @@ class Supervisor:
         elif number == signal.SIGUSR1:
             self.ending = True
             self.end_all(signal.SIGKILL)
+
+    def hang_up(self) -> None:
+        """End a command whose last client has left: SIGHUP, and SIGKILL some time later."""
+        self.ending = True
+        for number in (signal.SIGHUP, signal.SIGCONT):
+            self.end_all(number)
+        self.kill_at = boot_seconds() + HANGUP_SECONDS
 
     def reap(self) -> bool:
         """Reap ended children; returns whether any are left."""
@@ -418,12 +387,15 @@ class Supervisor:
         code = os.waitstatus_to_exitcode(self.status)
         number = -code if code < 0 else 0
         code = 128 + number if number else code
-        if self.once:
+        if self.exec:
+            self.console.finish(*exited_frame(code))
+        elif self.once:
             assert isinstance(self.output, Capture)
             self.send(b"once %d %d " % (code, timed_out) + self.output.text)
         else:
             cause = 1 if self.oom() else 2 if self.terminated else 0
             self.note(f"exited {code} {number} {self.time()} {cause}")
+            self.console.finish(*exited_frame(code))
 
     def oom(self) -> bool:
         """Whether the kernel killed part of it for exceeding its memory limit."""
@@ -437,14 +409,13 @@ class Supervisor:
         """Record that it could not be started."""
         self.remove_folder()
         line = problem.replace("\n", " ")
-        if self.once:
+        if self.exec:
+            self.console.finish(FAILED, line.encode(errors="replace"))
+        elif self.once:
             self.send(b"once 128 0 " + line.encode(errors="replace"))
         else:
             self.note(f"failed {self.time()} {line}")
-
-
-class StartError(Exception):
-    """The command cannot be started."""
+            self.console.finish(FAILED, line.encode(errors="replace"))
 
 
 def adopt_orphans() -> None:
@@ -454,16 +425,6 @@ def adopt_orphans() -> None:
 
 def ignore_signal(number: int, frame: object) -> None:
     """Do nothing: the loop reads the signal from the wake-up pipe."""
-
-
-def found(name: bytes, env: dict[bytes, bytes]) -> bool:
-    """Whether the file exists at all; a path is left to exec to check."""
-    return b"/" in name or any(os.path.exists(folder + b"/" + name) for folder in env.get(b"PATH", b"").split(b":"))
-
-
-def lower(error: OSError) -> str:
-    """An error in the words of container runtimes."""
-    return (error.strerror or str(error)).lower()
 
 
 def prepare() -> socket.socket:

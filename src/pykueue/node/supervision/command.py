@@ -1,0 +1,125 @@
+"""Start a command in a fork of its supervisor: its limits, its account, its standard streams.
+
+Supervisors use it, so it imports next to nothing.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import termios
+from typing import Final, NamedTuple, TypeAlias
+
+Request: TypeAlias = dict[str, object]
+"""What to run; `spawn.Start` says what is in it."""
+
+PR_SET_PDEATHSIG: Final = 1
+DATA_MIN: Final = 128 << 10
+"""Below this RLIMIT_DATA no program can be loaded: it crashes before it can print a reason."""
+OOM_SCORE: Final = b"500"
+"""If the machine runs out of memory, a container is killed before the server."""
+
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class StartError(Exception):
+    """The command cannot be started."""
+
+
+class Streams(NamedTuple):
+    """The descriptors that become the standard streams of a command."""
+
+    input: int
+    """-1 for an empty standard input."""
+    output: int
+    errors: int
+    terminal: bool
+    """Whether all three are one terminal, which the command controls."""
+
+
+def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, str]:
+    """Start a command; returns its pid and what went wrong, or an empty text."""
+    report, reporter = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if not child:
+        try:
+            become(request, cgroup, streams)
+        except BaseException as error:
+            os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
+        finally:
+            os._exit(127)
+    os.close(reporter)
+    problem = b""
+    while block := os.read(report, 4096):
+        problem += block
+    os.close(report)
+    if problem:
+        os.waitpid(child, 0)
+    return child, problem.decode(errors="replace")
+
+
+def become(request: Request, cgroup: str, streams: Streams) -> None:
+    """Turn this fork into the command. Privileges are dropped in the right order."""
+    os.setsid()
+    if cgroup:
+        with open(f"{cgroup}/cgroup.procs", "w") as file:
+            file.write("0")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as score:
+        score.write(OOM_SCORE)
+    ids = request["ids"]
+    assert ids is None or isinstance(ids, tuple)
+    if streams.terminal:
+        fcntl.ioctl(streams.output, termios.TIOCSCTTY, 0)
+        if ids is not None:
+            # Programs such as tmux open their terminal by its name.
+            os.fchown(streams.output, ids[0], -1)
+    os.dup2(streams.input if streams.input >= 0 else os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(streams.output, 1)
+    os.dup2(streams.errors, 2)
+    mask = request["umask"]
+    assert isinstance(mask, int)
+    os.umask(mask)
+    if ids is not None:
+        os.setgroups(ids[2])
+        os.setresgid(ids[1], ids[1], ids[1])
+        os.setresuid(ids[0], ids[0], ids[0])
+    limits = request["rlimits"]
+    assert isinstance(limits, list)
+    for which, value in limits:
+        hard = resource.getrlimit(which)[1]
+        if which == resource.RLIMIT_DATA and value < DATA_MIN:
+            raise StartError("container init was OOM-killed (memory limit too low?)")
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (least, least))
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    argv, env, cwd = request["argv"], request["env"], request["cwd"]
+    assert isinstance(argv, list)
+    assert isinstance(env, dict)
+    assert isinstance(cwd, bytes)
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
+    # We ignore some signals ourselves, and a server started in the background may have inherited more.
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        os.execvpe(argv[0], argv, env)
+    except OSError as error:
+        shown = argv[0].decode(errors="replace")
+        message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
+        raise StartError(f'exec: "{shown}": {message}') from error
+
+
+def found(name: bytes, env: dict[bytes, bytes]) -> bool:
+    """Whether the file exists at all; a path is left to exec to check."""
+    return b"/" in name or any(os.path.exists(folder + b"/" + name) for folder in env.get(b"PATH", b"").split(b":"))
+
+
+def lower(error: OSError) -> str:
+    """An error in the words of container runtimes."""
+    return (error.strerror or str(error)).lower()
