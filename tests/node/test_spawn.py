@@ -24,6 +24,7 @@ from pykueue.node import attempts
 from pykueue.node.attempts import Attempt
 from pykueue.node.limits import Limits, end_cgroup, own_cgroup
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
+from pykueue.node.supervision import supervisor
 from pykueue.node.supervision.forkserver import REQUEST_BYTES_MAX, ForkServer
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
@@ -492,3 +493,32 @@ def test_of_a_large_start_little_is_kept() -> None:
     large = Start("u/main/0", ("true",), {"PATH": "/bin", "LONG": "x" * 100_000}, "/")
     assert small.kept() is small
     assert large.kept() == Start("u/main/0", (), {"PATH": "/bin"}, "/")
+
+
+@pytest.mark.parametrize("how", ["signal", "deadline"])
+def test_a_fork_that_its_user_stopped_before_it_became_the_command_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.2 if how == "deadline" else 60.0)
+    child = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    wake, waker = os.pipe2(os.O_NONBLOCK)
+    try:
+        notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        made = Supervisor({"key": "u/main/0", "once": True}, "", notices)
+        made.child = child.pid
+        monkeypatch.setattr(made, "end_all", lambda number: None)
+        if how == "signal":
+            os.write(waker, bytes([signal.SIGUSR1]))
+        # The pipe closes with the process, as the one that reports what went wrong.
+        problem = made.problem(child.stdout.fileno(), wake)
+        assert problem == (b"" if how == "signal" else b"the command did not start within 0 s")
+        assert child.wait(60) == -signal.SIGKILL
+        notices.close()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        os.close(wake)
+        os.close(waker)

@@ -120,7 +120,7 @@ class Following:
             return await self.until_over()
         except (KubeError, CredentialError) as error:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
-                tell(rejected_credentials(self.target.file))
+                tell(rejected_credentials(self.target.file, self.target.context, error.message))
             else:
                 hint = self.target.hint() if isinstance(error, UnansweredError) else ""
                 tell(f"{error}{hint}")

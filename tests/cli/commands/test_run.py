@@ -218,7 +218,7 @@ def test_without_a_server_it_says_how_to_get_one(tmp_path: Path) -> None:
         cli, ["run", "-q", "q", "--data", str(tmp_path / "none"), "--", "true"]
     )
     assert done.exit_code == 2
-    assert "start one with `pykueue up`" in done.output
+    assert f"start one with `pykueue up --data {tmp_path}/none`" in done.output
 
 
 def test_input_that_would_be_lost_is_noticed(tmp_path: Path) -> None:

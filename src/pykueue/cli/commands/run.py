@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from pykueue.base.clock import SystemClock
+from pykueue.cli.flags import Count
 from pykueue.cli.runjob import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
 from pykueue.cli.scripts import META, Script, ScriptCommand
 from pykueue.cli.serverstate import fail
@@ -31,7 +32,7 @@ from pykueue.cli.serverstate import fail
 )
 @click.option("--memory", metavar="QUANTITY", help="Memory to request, and the limit, e.g. 8Gi.")
 @click.option("--memory-per-cpu", hidden=True)
-@click.option("--gpu", "--gpus", "gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs to request.")
+@click.option("--gpu", "--gpus", "gpu", type=Count(0), default=0, metavar="N", help="GPUs to request.")
 @click.option(
     "--gpu-share",
     type=click.FloatRange(min=0.001, max=1),
@@ -59,7 +60,7 @@ from pykueue.cli.serverstate import fail
 @click.option("--begin", metavar="TIME", help="Start at TIME or later, e.g. now+1hour, 16:00, 2027-01-31T12:00.")
 @click.option(
     "--retries",
-    type=click.IntRange(0, RETRIES_MAX),
+    type=Count(0, RETRIES_MAX),
     default=0,
     show_default=True,
     metavar="N",

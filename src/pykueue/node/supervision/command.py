@@ -39,8 +39,11 @@ class Streams(NamedTuple):
     """Whether all three are one terminal, which the command controls."""
 
 
-def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, str]:
-    """Start a command; returns its pid and what went wrong, or an empty text."""
+def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, int]:
+    """Fork a process that becomes a command; returns its pid, and a pipe.
+
+    The pipe says why the command could not be started, and is closed once it has been, or the process has ended.
+    """
     report, reporter = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
@@ -51,13 +54,7 @@ def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, str]:
         finally:
             os._exit(127)
     os.close(reporter)
-    problem = b""
-    while block := os.read(report, 4096):
-        problem += block
-    os.close(report)
-    if problem:
-        os.waitpid(child, 0)
-    return child, problem.decode(errors="replace")
+    return child, report
 
 
 def become(request: Request, cgroup: str, streams: Streams) -> None:

@@ -44,6 +44,8 @@ LOOK_SECONDS: Final = 1.0
 """How often it reads the clock while it has a deadline: the poller does not count a suspend."""
 HANGUP_SECONDS: Final = 5.0
 """How long a command has to end after a hangup."""
+START_SECONDS: Final = 30.0
+"""How long a command may take to be loaded: from a slow disk, or found in a long PATH."""
 END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
@@ -164,7 +166,7 @@ class Supervisor:
         try:
             self.make_folder()
             self.fence()
-            problem = self.launch(pipes)
+            problem = self.launch(pipes, wake)
         except OSError as error:
             problem = error.strerror or str(error)
         for pipe in pipes:
@@ -245,15 +247,46 @@ class Supervisor:
                     file.write("1")
                 time.sleep(0.01)
 
-    def launch(self, pipes: tuple[Pipe, ...]) -> str:
+    def launch(self, pipes: tuple[Pipe, ...], wake: int) -> str:
         """Start the command; returns what went wrong, or an empty text."""
         terminal = self.console.terminal
         standard_input = pipes[0].end if terminal else self.console.input_end
         streams = Streams(standard_input, pipes[0].end, pipes[-1].end, terminal)
-        self.child, problem = start(self.request, self.cgroup, streams)
+        self.child, report = start(self.request, self.cgroup, streams)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        problem = self.problem(report, wake)
+        os.close(report)
+        if problem and self.status is None:
+            os.waitpid(self.child, 0)
         if not problem and not self.once:
             self.note(f"running {self.child} {process_start(self.child)} {self.time()}")
-        return problem
+        return problem.decode(errors="replace")
+
+    def problem(self, report: int, wake: int) -> bytes:
+        """Why the fork could not become the command; empty once it has, or was ended.
+
+        The fork has the rights of its user before it becomes the command, and so its user may stop it.
+        """
+        due = boot_seconds() + START_SECONDS
+        found = b""
+        poller = select.poll()
+        poller.register(report, select.POLLIN)
+        poller.register(wake, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll(min(LOOK_SECONDS, max(0.0, due - boot_seconds())) * 1000)}
+            if wake in ready:
+                for number in os.read(wake, 512):
+                    self.handle_signal(number)
+                if self.ending:
+                    signal_one(self.child, signal.SIGKILL)
+            if report in ready:
+                block = os.read(report, 4096)
+                if not block:
+                    return found
+                found += block
+            if boot_seconds() >= due:
+                signal_one(self.child, signal.SIGKILL)
+                return f"the command did not start within {START_SECONDS:.0f} s".encode()
 
     def follow(self, pipes: tuple[Pipe, ...], wake: int) -> None:
         """Copy output and pass signals on until the command has ended; then end what it left."""
