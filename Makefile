@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine \
+.PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine bench-cli \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
 	crash-short-cluster mutants race race-quick demo picture simulate rewrite check pins audit clean
 
@@ -57,7 +57,7 @@ facts: .venv/.stamp ## list the facts of the specification with their stories, a
 	$(BIN)/python -m tests.facts
 	$(BIN)/python -m tests.moduletests
 
-bench: bench-engine bench-store bench-machine bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
+bench: bench-engine bench-store bench-machine bench-cli bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
 
 bench-engine: .venv/.stamp
 	$(BIN)/python -m bench
@@ -65,6 +65,8 @@ bench-store: .venv/.stamp
 	$(BIN)/python -m bench.store
 bench-machine: .venv/.stamp
 	$(BIN)/python -m bench.machine
+bench-cli: .venv/.stamp
+	$(BIN)/python -m bench.cli
 bench-rivals: .venv/.stamp
 	$(BIN)/python -m bench.rivals
 bench-provisioning: .venv/.stamp control-plane

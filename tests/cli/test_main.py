@@ -52,7 +52,7 @@ def test_an_unknown_command_is_a_mistake() -> None:
     ("typed", "says"),
     [
         pytest.param("stauts", "No such command 'stauts'. Did you mean pykueue status?", id="misspelt"),
-        pytest.param("ps", "No such command 'ps'. Did you mean pykueue status?", id="as in Docker"),
+        pytest.param("ps", "No such command 'ps'. Did you mean pykueue jobs?", id="as in Docker"),
         pytest.param("sbatch", "No such command 'sbatch'. Did you mean pykueue run --detach?", id="as in Slurm"),
         pytest.param("add", "No such command 'add'. Did you mean pykueue run?", id="as in pueue"),
         pytest.param("scancel", "No such command 'scancel'. Did you mean pykueue cancel?", id="of a verb in Slurm"),

@@ -15,6 +15,19 @@ from pykueue.api.fields import located
 from pykueue.base.struct import Wire
 from pykueue.base.units import Quantity, parse_quantity
 
+NEVER_STARTING: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""Why a container waits that will not start without help."""
 UNREAD_OF_CONTAINERS: Final = (
     "args",
     "command",
@@ -334,3 +347,8 @@ def read_with(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw) 
     except msgspec.ValidationError:
         # A null means an absent field; it is rare, so nulls are removed only after the fast path has failed.
         return decoder.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
+
+
+def start_problem(reason: str, message: str) -> str:
+    """Why a container that waits for this reason cannot start; empty if it will."""
+    return f"{reason}: {message}".removesuffix(": ") if reason in NEVER_STARTING else ""

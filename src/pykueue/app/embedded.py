@@ -15,13 +15,17 @@ import msgspec
 
 from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.workload import Workload
+from pykueue.apiserver.http.ownapi import OwnApi
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
+from pykueue.apiserver.storage.finishedjobs import FinishedJobs
 from pykueue.apiserver.storage.store import Store
 from pykueue.apiserver.verbs.bootstrap import begin
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.app.admission import AdmissionAdapter
 from pykueue.app.controllers import CONTROLLERS, Controllers, end
+from pykueue.app.jobboard import JobBoard
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
@@ -32,6 +36,7 @@ from pykueue.kube.notices import Notice
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
 from pykueue.kubecontrollers.autoscaler import Autoscaler
 from pykueue.kubecontrollers.eventretention import EventRetention
+from pykueue.kubecontrollers.finishedrecorder import FinishedRecorder
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT, PODS_KEPT, Retention
 from pykueue.kubecontrollers.garbage import GarbageCollector
 from pykueue.kubecontrollers.jobcontroller import JobController
@@ -81,6 +86,7 @@ class Local:
         self.registry = Registry(self.store, self.catalog, clock, self.admission_adapter, rng=rng)
         self.admission_adapter.offload = self.registry.offload
         self.kube = LocalKube(self.registry)
+        self.finished = FinishedJobs(self.store)
         self.jobs = JobController(self.kube, clock, self.tell, batch=plan.lag_seconds)
         scheduler = Scheduler(self.kube, clock, self.kube.bind, self.tell)
         self.works: dict[str, Callable[[], Coroutine[None, None, None]]] = {
@@ -88,6 +94,9 @@ class Local:
             "ttl": Ttl(self.kube, clock, self.jobs.jobs).run,
             "retention": Retention(
                 self.kube, clock, self.jobs.jobs, self.jobs.pods, most_jobs=plan.jobs_kept, most_pods=plan.pods_kept
+            ).run,
+            "finished jobs": FinishedRecorder(
+                self.kube, clock, self.finished, self.jobs.jobs, self.jobs.pods, self.workload
             ).run,
             "event retention": EventRetention(self.kube, clock).run,
             "garbage": GarbageCollector(self.kube, clock, self.resources).run,
@@ -100,6 +109,8 @@ class Local:
             self.works["autoscaler"] = Autoscaler(self.kube, clock, scheduler.nodes, scheduler.pods).run
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.controllers = self.new_controllers(plan.loaded, plan.parts)
+        self.board = JobBoard(self.jobs, lambda: self.controllers)
+        self.own_api = OwnApi(self.board.list, self.finished)
 
     def new_controllers(self, loaded: Loaded, parts: frozenset[str]) -> Controllers:
         """Build our controllers for a Configuration, and make admission use it."""
@@ -122,6 +133,10 @@ class Local:
         """The condition that is about to be written to a pending Workload; None if there is nothing new."""
         found = self.controllers.pump.reasons.of(key)
         return None if found is None else pending_condition(found)
+
+    def workload(self, key: str) -> Workload | None:
+        """A Workload as our controllers know it, those that have finished in a reduced form."""
+        return self.controllers.cluster.workloads.get(key)
 
     def resources(self) -> Iterable[Resource]:
         """Every stored kind, in its storage version."""

@@ -70,6 +70,8 @@ class UpPlan(Frozen):
     scratch: Path | None = None
     """An existing directory for the pods' directories, such as on another disk; None for the default."""
     jobs_kept: int | None = JOBS_KEPT
+    show_jobs: Literal["own", "everyone"] = "own"
+    """Whose jobs users see in lists; of others' jobs never more than name, owner, queue, requests, state and since."""
     seed: int = 0
 
 
@@ -116,7 +118,7 @@ class Up:
         )
         self.front = Front(
             self.local.registry,
-            Access(self.users),
+            Access(self.users, everyones_jobs=plan.show_jobs == "everyone"),
             clock,
             self.runner.logs,
             execs=self.runner.execs,
@@ -124,7 +126,9 @@ class Up:
             page_type=CONTENT_TYPE,
             missing=self.missing,
             reasons=self.local.reason,
+            own=self.local.own_api,
         )
+        self.local.board.gpus = self.gpus
         self.server = Server(self.front, self.authority.context(), sock=listening)
 
     @property
@@ -160,6 +164,10 @@ class Up:
             return True
         user = self.users.named(text(pod, "metadata", "annotations", Annotation.CREATOR))
         return user is not None and user.role == "admin"
+
+    def gpus(self, uid: str) -> tuple[int, ...]:
+        """The numbers of the GPUs that a pod has."""
+        return tuple(number for numbers in self.runner.shares.held.get(uid, {}).values() for number in numbers)
 
     def enforced(self) -> frozenset[str]:
         """The resources whose limits are enforced."""

@@ -5,24 +5,12 @@ from typing import Final
 
 import msgspec
 
+from pykueue.api import pods
 from pykueue.api.trees import Tree, mapping, mappings, text
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, QuantityError, parse_quantity
 from pykueue.kube.port import CLUSTER_QUEUES, Kube, KubeError
 
-FAILING: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RunContainerError",
-    }
-)
-"""Why a container waits that will not start without help."""
 LOOKS: Final = 6
 PAUSE: Final = MICROS // 2
 """The status of a queue is written with a delay of a second or more."""
@@ -33,9 +21,8 @@ def start_problem(pod: Tree) -> str:
     for field in ("initContainerStatuses", "containerStatuses"):
         for _, one in mappings(pod, "status", field):
             waiting = mapping(one, "state", "waiting")
-            reason = text(waiting, "reason")
-            if reason in FAILING:
-                return f"{reason}: {text(waiting, 'message')}".removesuffix(": ")
+            if said := pods.start_problem(text(waiting, "reason"), text(waiting, "message")):
+                return said
     return ""
 
 

@@ -33,7 +33,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command to run; for an unknown name, the error names the one that is meant."""
         name = args[0]
-        if name not in self.list_commands(ctx) and not name.startswith("-") and not ctx.resilient_parsing:
+        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             ctx.fail(f"No such command {name!r}.{self.suggestion(ctx, name)}")
         return super().resolve_command(ctx, args)
 

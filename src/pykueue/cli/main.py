@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "down": "pykueue.cli.commands.status",
     "export": "pykueue.cli.commands.export",
     "hold": "pykueue.cli.commands.hold",
+    "jobs": "pykueue.cli.commands.jobs",
     "logs": "pykueue.cli.commands.logs",
     "manager": "pykueue.cli.commands.manager",
     "manifests": "pykueue.cli.commands.manifests",
@@ -34,6 +35,8 @@ COMMANDS: Final = {
     "wait": "pykueue.cli.commands.wait",
 }
 """The module that defines each command."""
+ALIASES: Final = {"squeue": "jobs"}
+"""Commands under the names of other tools."""
 OTHER_NAMES: Final = {
     "abort": "cancel",
     "add": "run",
@@ -42,24 +45,23 @@ OTHER_NAMES: Final = {
     "follow": "attach",
     "info": "status",
     "init": "up",
-    "jobs": "status",
     "kill": "cancel",
-    "list": "status",
+    "list": "jobs",
     "log": "logs",
-    "ls": "status",
+    "ls": "jobs",
     "pause": "hold",
-    "ps": "status",
+    "ps": "jobs",
     "queues": "queue",
     "remove": "cancel",
     "restart": "requeue",
     "rm": "cancel",
+    "sacct": "jobs --finished",
     "sbatch": "run --detach",
     "scancel": "cancel",
     "serve": "up",
     "server": "up",
     "sim": "simulate",
     "sinfo": "status",
-    "squeue": "status",
     "srun": "run",
     "start": "up",
     "stop": "down",
@@ -86,6 +88,7 @@ class Commands(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None

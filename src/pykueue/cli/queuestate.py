@@ -13,7 +13,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import QuantityError, amount_of, parse_quantity
 from pykueue.bridge.sentences import condition, held_text, pending_text
-from pykueue.checks.pendingchecks import awaited
+from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text, check_states
 from pykueue.cli.admitted import start_problem
 from pykueue.cli.amounts import readable
 from pykueue.cli.reasons import Preemptors
@@ -307,11 +307,10 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
         if text(conditions.get(kind, {}), "status") == "True":
             return None
     reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
-    checks = "quota is reserved; waiting for admission checks"
-    if awaiting := awaited(workload):
-        checks = f"waiting for admission checks: {awaiting}"
-    why = checks if text(reserved, "status") == "True" else pending_text(reserved) or "not considered yet"
-    why = held_text(workload) or why
+    if text(reserved, "status") == "True":
+        why = awaited_text(check_states(workload))
+    else:
+        why = held_text(workload) or pending_text(reserved) or NOT_CONSIDERED
     name = controller_of(workload) or text(workload, "metadata", "name")
     return PendingWorkload(
         f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why

@@ -71,6 +71,7 @@ class UpOptions(Frozen):
     on_stop: Literal["keep", "terminate"]
     runtime: Runtime | None
     jobs_kept: int
+    show_jobs: Literal["own", "everyone"]
     scratch: Path | None
     journal: Path | None
     detached: bool
@@ -110,6 +111,7 @@ async def attend(wanted: UpOptions, report: Report) -> int:
         journal=wanted.journal,
         scratch=wanted.scratch,
         jobs_kept=wanted.jobs_kept,
+        show_jobs=wanted.show_jobs,
         seed=int.from_bytes(os.urandom(4)),
     )
     try:

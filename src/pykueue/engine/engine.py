@@ -20,6 +20,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
+from pykueue.engine.order import pending_key
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -245,6 +246,11 @@ class Engine:
     def pending(self, queue: str) -> Iterator[tuple[Item, bool]]:
         """Yield every pending workload of a ClusterQueue, in no particular order, and whether it is parked."""
         return iter(self.world.pending.get(queue, ()))
+
+    def places(self, queue: str) -> dict[str, int]:
+        """Return the place in line, from 1, of every pending workload of a ClusterQueue."""
+        found = sorted((item for item, _ in self.pending(queue)), key=pending_key)
+        return {item.key: number for number, item in enumerate(found, 1)}
 
     def equal_workloads(self, item: Item) -> Iterator[Item]:
         """Yield the workloads, this one included, that share its verdict; none if it has a verdict of its own."""

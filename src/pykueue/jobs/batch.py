@@ -70,6 +70,7 @@ class JobSpec(Wire):
     completion_mode: str = "NonIndexed"
     suspend: bool = False
     backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
     managed_by: str | None = None
     template: msgspec.Raw = NO_TEMPLATE
 

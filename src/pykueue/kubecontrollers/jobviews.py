@@ -13,7 +13,7 @@ import msgspec
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
 from pykueue.api.names import Annotation
-from pykueue.api.pods import read_with
+from pykueue.api.pods import read_with, start_problem
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
@@ -197,10 +197,18 @@ class Terminated(Wire):
     finished_at: str | None = None
 
 
+class Waiting(Wire):
+    """Why a container does not run."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class ContainerState(Wire):
-    """The state of a container; only its termination is used."""
+    """The state of a container."""
 
     terminated: Terminated | None = None
+    waiting: Waiting | None = None
 
 
 class ContainerStatus(Wire):
@@ -296,6 +304,8 @@ class Pod(Frozen):
     finalizers: tuple[str, ...] = ()
     creator: str = ""
     """Who created it, as recorded at admission."""
+    problem: str = ""
+    """Why a container cannot start; empty if all can."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -356,8 +366,8 @@ def read_job(raw: bytes) -> Job:
     return Job(namespace, name, version, Work(metadata.uid or "", spec, status, deleting, creator))
 
 
-def read_pod(raw: bytes) -> Pod:
-    """The controller's view of a pod; the reduced form of one that has ended and is counted."""
+def read_pod(raw: bytes, *, whole: bool = False) -> Pod:
+    """The controller's view of a pod; unless `whole`, the reduced form of one that has ended and is counted."""
     body = decoded_pod(raw)
     metadata, spec, status = body.metadata, body.spec, body.status
     namespace, version = intern(metadata.namespace), int(metadata.resource_version)
@@ -366,7 +376,7 @@ def read_pod(raw: bytes) -> Pod:
     owner = next((one for one in metadata.owner_references if one.controller), None)
     ours = owner is not None and owner.kind == "Job" and owner.api_version == "batch/v1"
     over = phase in ENDED
-    if owner is None or not ours or (over and not tracked):
+    if owner is None or not ours or (over and not tracked and not whole):
         reduced = Pod(namespace, metadata.name, version, phase=phase, ended=ending(body) if over else Instant(0))
         if not tracked:
             return reduced
@@ -405,7 +415,18 @@ def read_pod(raw: bytes) -> Pod:
         count_of(notes.get(IGNORED_FAILURES)),
         metadata.finalizers,
         intern(notes.get(Annotation.CREATOR, "")),
+        problem_of(body),
     )
+
+
+def problem_of(pod: PodBody) -> str:
+    """Why a container of a pod cannot start; empty if all can."""
+    for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        if one.state.waiting is not None and (
+            said := start_problem(one.state.waiting.reason, one.state.waiting.message)
+        ):
+            return said
+    return ""
 
 
 def index_of(annotations: Mapping[str, str]) -> int | None:

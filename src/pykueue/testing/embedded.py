@@ -95,6 +95,7 @@ class Embedded:
             page=self.page,
             missing=self.missing,
             reasons=self.local.reason,
+            own=self.local.own_api,
         )
         self.call(self.local.prepare())
         if acting and nodes:

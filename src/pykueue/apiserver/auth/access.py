@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 from pykueue.api.core import Json, Tree
+from pykueue.api.jobsummary import FINISHED_JOBS, OWN_GROUP, SUMMARIES
 from pykueue.api.names import Annotation
 from pykueue.api.trees import text
 from pykueue.apiserver.auth.users import User, Users
@@ -23,6 +24,7 @@ from pykueue.kube.port import Resource
 ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 READ: Final = ("get", "list", "watch")
 CREATE: Final = ("create",)
+LIST: Final = ("list",)
 KUEUE: Final = "kueue.x-k8s.io"
 EVENTS: Final = "events.k8s.io"
 USERS: Final = "pykueue:users"
@@ -56,6 +58,7 @@ USER_RULES: Final = (
     Rule("own", READ, "batch", ("jobs/status",)),
     Rule("own", READ, EVENTS, ("events",)),
     Rule("own", READ, KUEUE, ("localqueues", "localqueues/status", "workloads", "workloads/status")),
+    Rule("own", LIST, OWN_GROUP, (FINISHED_JOBS, SUMMARIES)),
     Rule("cluster", READ, "", ("nodes",)),
     # kubectl lists them before it says that there is no such kind; OpenAPI tells everyone what is in them.
     Rule("cluster", READ, "apiextensions.k8s.io", ("customresourcedefinitions",)),
@@ -71,15 +74,18 @@ USER_RULES: Final = (
     Rule("cluster", CREATE, "authentication.k8s.io", ("selfsubjectreviews",)),
 )
 """What a user may do, besides getting the user's own namespace."""
+EVERYONES_JOBS: Final = Rule("cluster", LIST, OWN_GROUP, (SUMMARIES,))
+"""What a user may do besides, if the server shows everyone's jobs: their names, owners, queues, requests and states."""
 
 
 class Access:
     """Authenticates and authorizes every call."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, *, everyones_jobs: bool = False) -> None:
         self.users = users
         self.creator: Callable[[str, str], str | None] = no_creator
         """The creator of a pod by its namespace and name; None if there is no such pod."""
+        self.user_rules = (*USER_RULES, EVERYONES_JOBS) if everyones_jobs else USER_RULES
 
     def authenticate(self, headers: Mapping[str, str], peer: Peer | None) -> Identity:
         """The caller, by certificate or token; raises `StatusError` if invalid. Header names are in lower case."""
@@ -138,7 +144,7 @@ class Access:
             and rule.group == group
             and asked in rule.resources
             and (rule.where == "cluster" or (namespace != "" and namespace == who.namespace))
-            for rule in USER_RULES
+            for rule in self.user_rules
         )
 
     def may_enter(self, who: Identity, namespace: str, pod: str) -> bool:
@@ -183,7 +189,7 @@ class Access:
             return [], []
         shown: list[Json] = [
             rule_of(rule.verbs, (rule.group,), rule.resources)
-            for rule in USER_RULES
+            for rule in self.user_rules
             if rule.where == "cluster" or namespace == who.namespace
         ]
         if who.namespace:

@@ -17,6 +17,7 @@ from pykueue.apiserver.auth.accessreviews import review
 from pykueue.apiserver.http import openapiv2
 from pykueue.apiserver.http.discovery import Discovery, version_answer
 from pykueue.apiserver.http.openapi import OpenApi
+from pykueue.apiserver.http.ownapi import OwnApi, is_own
 from pykueue.apiserver.http.pendingview import Reasons
 from pykueue.apiserver.http.queries import exact_name
 from pykueue.apiserver.http.resources import Objects, disallowed, is_large_request
@@ -86,8 +87,11 @@ class Front:
         page_type: str = PAGE_TYPE,
         missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
+        own: OwnApi | None = None,
     ) -> None:
         self.access = access
+        self.own = own
+        """Serves the jobs as people list them."""
         self.objects = Objects(registry, clock, logs, reasons, execs)
         access.creator = self.objects.creator
         self.discovery = Discovery(registry.catalog)
@@ -121,6 +125,8 @@ class Front:
             self.access.check(who, request.verb.lower(), call=None, path=request.path)
             return self.non_resource(request)
         self.access.check(who, call.verb, call=self.authorized_as(call, request), path=request.path)
+        if self.own is not None and is_own(call):
+            return await self.own.answer(call, request, who)
         if not self.discovery.knows(call.group, call.version):
             return text_response(404, NO_PAGE)
         if request.verb == "HEAD":

@@ -47,6 +47,30 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE state (compacted INTEGER NOT NULL)",
         "INSERT INTO state VALUES (0)",
     ),
+    (
+        # What became of each Job, in the order in which they ended; see `finishedjobs`.
+        """
+        CREATE TABLE finished (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            uid TEXT NOT NULL UNIQUE,
+            namespace TEXT NOT NULL,
+            name TEXT NOT NULL,
+            ended INTEGER NOT NULL,
+            body BLOB NOT NULL
+        )
+        """,
+        "CREATE INDEX finished_in ON finished (namespace, number)",
+        # Jobs that were deleted without a row in `finished`. A trigger adds them in the transaction of the deletion, so
+        # that a crash loses none.
+        "CREATE TABLE dropped_jobs (uid TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+        """
+        CREATE TRIGGER job_dropped AFTER INSERT ON revisions
+        WHEN NEW.how = 'DELETED' AND NEW.resource = 'jobs.batch' BEGIN
+            INSERT OR REPLACE INTO dropped_jobs
+            SELECT NEW.uid, NEW.body WHERE NOT EXISTS (SELECT 1 FROM finished WHERE uid = NEW.uid);
+        END
+        """,
+    ),
 )
 """The statements of each step; a new file gets all of them, an older one those that it lacks."""
 

@@ -1,5 +1,6 @@
 """The types of the store: keys, stored objects, changes and errors."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -72,3 +73,8 @@ def encoded(tree: Tree, version: int) -> bytes:
 def place(held: StoredObject) -> tuple[str, str]:
     """The position of an object in a list."""
     return held.key.namespace, held.key.name
+
+
+def cut(found: Sequence[StoredObject], most: int) -> bool:
+    """Whether a page ended because of its size in bytes."""
+    return bool(most) and sum(len(one.body) for one in found) >= most

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage import datafile
@@ -29,12 +29,15 @@ from pykueue.apiserver.storage.records import (
     StoredObject,
     StoreError,
     TooLargeError,
+    cut,
     encoded,
     place,
 )
 from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
+
+T = TypeVar("T")
 
 __all__ = [
     "Change",
@@ -128,6 +131,8 @@ class Store:
         self.forgotten = self.feed.compacted
         """The version up to which the file is compacted; it follows `feed.compacted`."""
         self.checkpoint_due = False
+        self.chores: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        """Work on other tables, which alternates with writes."""
         self.stalled = False
         """Whether maintenance failed and waits for its next run."""
         self.wrote = True
@@ -296,6 +301,22 @@ class Store:
         self.call()
         return write.future
 
+    def chore(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Run work between two commits, in the writer's thread; it must not raise."""
+        if self.closing:
+            raise StoreError(f"{self.database.place}: is being closed; it can no longer be written")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def done(result: T) -> None:
+            self.busy = False
+            if not future.done():
+                future.set_result(result)
+            self.hand_over()
+
+        self.chores.append((work, done))
+        self.call()
+        return future
+
     def call(self) -> None:
         """Schedule the commit of queued writes at the end of this turn of the event loop."""
         if not self.busy and not self.called:
@@ -432,7 +453,9 @@ class Store:
         self.feed.compacted = max(self.feed.compacted, version)
 
     def maintenance_work(self) -> tuple[Callable[[], bool], Callable[[bool], None]] | None:
-        """The next maintenance task and the handler of its result; None if nothing is due."""
+        """The next chore or maintenance task and the handler of its result; None if nothing is due."""
+        if self.chores:
+            return self.chores.popleft()
         if self.closing or self.stalled:
             return None
         if self.forgotten < self.feed.compacted:
@@ -480,7 +503,7 @@ class Store:
         if self.maintenance is not None:
             self.maintenance.cancel()
             await asyncio.gather(self.maintenance, return_exceptions=True)
-        while self.busy or self.queue or self.called:
+        while self.busy or self.queue or self.called or self.chores:
             self.quiet = loop.create_future()
             await self.quiet
         self.feed.close()
@@ -490,8 +513,3 @@ class Store:
         self.writer.close()
         if self.lock is not None:
             self.lock.close()
-
-
-def cut(found: Sequence[StoredObject], most: int) -> bool:
-    """Whether a page ended because of its size in bytes."""
-    return bool(most) and sum(len(one.body) for one in found) >= most

@@ -26,6 +26,7 @@ from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 LOG_FILE: Final = "up.log"
 OnStop = Literal["keep", "terminate"]
 Runtime = Literal["podman", "docker"]
+ShowJobs = Literal["own", "everyone"]
 
 
 @click.command()
@@ -98,6 +99,14 @@ Runtime = Literal["podman", "docker"]
     help="Number of finished Jobs to keep; older ones are deleted.",
 )
 @click.option(
+    "--show-jobs",
+    type=click.Choice(["own", "everyone"]),
+    default="own",
+    show_default=True,
+    help="Jobs that `pykueue jobs -A` shows to users: those of their own namespace, or everyone's, of which they see "
+    "name, owner, queue, requests, state and since when.",
+)
+@click.option(
     "--scratch",
     metavar="DIR",
     help="Directory below which pods get their working directories and emptyDir volumes, such as one on another disk; "
@@ -131,6 +140,7 @@ def up(
     on_stop: str,
     runtime: str | None,
     keep_jobs: int,
+    show_jobs: str,
     scratch: str | None,
     journal: str | None,
     log_file: str | None,
@@ -207,6 +217,7 @@ def up(
         on_stop=cast("OnStop", on_stop),
         runtime=cast("Runtime | None", runtime),
         jobs_kept=keep_jobs,
+        show_jobs=cast("ShowJobs", show_jobs),
         scratch=None if scratch is None else data_folder(scratch),
         journal=None if journal is None else Path(journal),
         detached=report_to is not None,

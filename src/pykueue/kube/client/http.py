@@ -16,7 +16,6 @@ from pykueue.base.units import MICROS, Moment
 from pykueue.kube.client.answers import error_of, seconds_of, status_of, unprocessed
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, CredentialError
-from pykueue.kube.client.proxied import Proxied
 from pykueue.kube.client.transport import Direct, LostError, Request, Response, Stream, Transport, UnsentError
 from pykueue.kube.port import (
     STATUS,
@@ -130,11 +129,14 @@ class HttpKube:
         self.agent = agent
         self.limit = Limit(clock, qps, max(1, burst)) if qps else None
         self.may_write = may_write
-        self.transport: Transport = (
-            Proxied(connection.server, connection.server_name, connection.proxy)
-            if connection.proxy
-            else Direct(connection.server, connection.server_name)
-        )
+        self.transport: Transport
+        if connection.proxy:
+            # Its HTTP client takes longer to import than a short command runs, and few connections need it.
+            from pykueue.kube.client.proxied import Proxied
+
+            self.transport = Proxied(connection.server, connection.server_name, connection.proxy)
+        else:
+            self.transport = Direct(connection.server, connection.server_name)
         self.observe: Callable[[str, str, str], None] | None = None
         """Called with each response: its code, the method, and the server's host."""
         self.host = urlsplit(connection.server).netloc

@@ -1,0 +1,179 @@
+"""Jobs of a server without `pykueue.io/v1alpha1`, such as a cluster: made of its Jobs, Workloads and pods."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from pykueue.api.codec import decode_as
+from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.workload import Workload, held
+from pykueue.base.units import Instant
+from pykueue.controllers.jobsummaries import PodFacts, summary_of, summary_of_workload, workload_owner
+from pykueue.jobs.batch import JobView, end_of, read_job
+from pykueue.kube.port import JOBS, PODS, WORKLOADS, DeniedError, Kube, NotFoundError, Resource
+from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of
+from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job, read_pod
+
+ACTIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+UNSUCCESSFUL: Final = "status.successful=0"
+
+
+class Items(msgspec.Struct):
+    """A page of a list."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+ITEMS: Final = msgspec.json.Decoder(Items)
+
+
+class ClusterJobs:
+    """The jobs of a namespace, or of all, that have not finished."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobView] = {}
+        """By UID."""
+        self.workloads: dict[str, Workload] = {}
+        """By UID of the job."""
+        self.pods: dict[str, dict[str, PodFacts]] = {}
+        """By UID of the Job and name of the pod."""
+        self.rows: dict[str, JobSummary] = {}
+        self.changed: set[str] = set()
+        """UIDs of jobs whose rows are out of date."""
+        self.ended: dict[str, JobState] = {}
+        """By UID, how the jobs ended that have done so since their rows were made."""
+
+    def job(self, old: JobView | None, new: JobView | None) -> None:
+        """Follow a Job."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            uid = old.metadata.uid or ""
+            self.jobs.pop(uid, None)
+            self.changed.add(uid)
+            self.ended.setdefault(uid, JobState.CANCELLED)
+        if new is not None:
+            uid = new.metadata.uid or ""
+            self.changed.add(uid)
+            over = end_of(new)
+            if over is None:
+                self.jobs[uid] = new
+            else:
+                self.jobs.pop(uid, None)
+                self.ended[uid] = JobState.COMPLETED if over.type == "Complete" else JobState.FAILED
+
+    def workload(self, old: Workload | None, new: Workload | None) -> None:
+        """Follow a Workload."""
+        for one in (old, new):
+            if one is not None:
+                uid = workload_owner(one)
+                self.changed.add(uid)
+                if one is new:
+                    self.workloads[uid] = one
+                elif new is None:
+                    self.workloads.pop(uid, None)
+
+    def pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Follow a pod."""
+        for one in (old, new):
+            if one is None or not one.owner:
+                continue
+            self.changed.add(one.owner)
+            if one is new and one.active:
+                self.pods.setdefault(one.owner, {})[one.name] = PodFacts(one.problem)
+            else:
+                self.pods.get(one.owner, {}).pop(one.name, None)
+
+    def endings(self) -> list[JobSummary]:
+        """The jobs that have ended since their rows were made."""
+        ended = [(self.rows.get(uid), state) for uid, state in self.ended.items()]
+        self.ended.clear()
+        return [
+            msgspec.structs.replace(row, state=state, reason="", message="") for row, state in ended if row is not None
+        ]
+
+    def summaries(self) -> list[JobSummary]:
+        """The jobs that run or wait, oldest first."""
+        for uid in self.changed:
+            job, workload = self.jobs.get(uid), self.workloads.get(uid)
+            if job is not None:
+                self.rows[uid] = summary_of(job, workload, tuple(self.pods.get(uid, {}).values()))
+            elif workload is not None and is_of_other_kind(workload):
+                self.rows[uid] = summary_of_workload(workload)
+            else:
+                self.rows.pop(uid, None)
+        self.changed.clear()
+        return sorted(self.rows.values(), key=lambda row: (row.submitted, row.namespace, row.name))
+
+
+def is_of_other_kind(workload: Workload) -> bool:
+    """Whether a Workload that has not finished belongs to a job of another kind than Job."""
+    if held(workload, WorkloadCondition.FINISHED):
+        return False
+    owner = next((one for one in workload.metadata.owner_references if one.controller), None)
+    return owner is not None and owner.kind != "Job"
+
+
+async def listed(kube: Kube, namespace: str, labels: str) -> tuple[ClusterJobs, list[str]]:
+    """The jobs of a namespace, or of all if that is empty, and notes on what could not be read.
+
+    Raises `DeniedError` if the Jobs may not be listed.
+    """
+    found = ClusterJobs()
+    notes: list[str] = []
+    async for raw in items(kube, JOBS, namespace, labels, UNSUCCESSFUL):
+        found.job(None, read_job(raw))
+    known = set(found.jobs)
+    try:
+        async for raw in items(kube, WORKLOADS, namespace):
+            workload = decode_as(Workload, raw)
+            if workload_owner(workload) in known or (not labels and is_of_other_kind(workload)):
+                found.workload(None, workload)
+    except (DeniedError, NotFoundError) as error:
+        notes.append(f"states and reasons are left out: {error.message}")
+    try:
+        async for raw in items(kube, PODS, namespace, fields=ACTIVE_PODS):
+            found.pod(None, read_pod(raw))
+    except DeniedError as error:
+        notes.append(f"containers that cannot start are left out: {error.message}")
+    return found, notes
+
+
+async def finished(kube: Kube, namespace: str, labels: str, now: Instant) -> tuple[list[FinishedJob], list[str]]:
+    """The finished Jobs that exist, the newest first, and notes on what could not be read."""
+    jobs: list[JobBody] = []
+    async for raw in items(kube, JOBS, namespace, labels):
+        job = decoded_job(raw)
+        if job.status.holds("Complete") or job.status.holds("Failed"):
+            # A decoded Raw refers to the whole page.
+            msgspec.structs.force_setattr(job.spec, "template", job.spec.template.copy())
+            jobs.append(job)
+    notes: list[str] = []
+    pasts: dict[str, Past] = {}
+    failures: dict[str, Failures] = {}
+    try:
+        async for raw in items(kube, WORKLOADS, namespace):
+            workload = decode_as(Workload, raw)
+            pasts[workload_owner(workload)] = past_of(workload)
+    except (DeniedError, NotFoundError) as error:
+        notes.append(f"preemptions and lost work are left out: {error.message}")
+    try:
+        async for raw in items(kube, PODS, namespace, fields="status.phase=Failed"):
+            pod = read_pod(raw, whole=True)
+            failures[pod.owner] = counted(failures.get(pod.owner, NONE), pod)
+    except DeniedError as error:
+        notes.append(f"exit codes are left out: {error.message}")
+    rows = [
+        record_of(job, pasts.get(job.metadata.uid or "", UNKNOWN), failures.get(job.metadata.uid or "", NONE), now)
+        for job in jobs
+    ]
+    return sorted(rows, key=lambda row: row.ended, reverse=True), notes
+
+
+async def items(
+    kube: Kube, resource: Resource, namespace: str, labels: str = "", fields: str = ""
+) -> AsyncIterator[bytes]:
+    """The objects of a list, one by one."""
+    async for page in kube.pages(resource, namespace, labels=labels, fields=fields):
+        for raw in ITEMS.decode(page).items or ():
+            yield bytes(raw)

@@ -1,0 +1,90 @@
+"""`pykueue jobs`: list the jobs that run or wait, or those that have finished."""
+
+import sys
+
+import click
+
+from pykueue.cli.flags import choosing_format, choosing_server, namespaced
+
+
+@click.command()
+@choosing_server
+@namespaced
+@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces, as far as you may see them.")
+@click.option("--mine", is_flag=True, help="Only jobs that you created.")
+@click.option("-q", "--queue", metavar="NAME", default="", help="Only jobs of this LocalQueue.")
+@click.option("-l", "--selector", metavar="LABELS", default="", help="Only jobs with these labels, e.g. app=train.")
+@click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C; in a pipe, print the rows that change.")
+@click.option("--finished", is_flag=True, help="Jobs that have finished, the newest first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="With --finished, the number of jobs at most; 0 for all.",
+)
+@choosing_format
+def jobs(
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    mine: bool,
+    queue: str,
+    selector: str,
+    watch: bool,
+    finished: bool,
+    limit: int,
+    output: str | None,
+    no_headers: bool,
+) -> None:
+    """List jobs: those that run or wait, or those that have finished.
+
+    USES is what a job asks for, or holds once it runs, with the numbers of its GPUs on one machine. SINCE is how long
+    it has run, or waited; LEFT is how long it may still run, if it has a time limit. PLACE is its place in line in the
+    ClusterQueue; a cluster does not tell it. REASON is why it waits; `-o wide` shows it in full.
+
+    States: PENDING; HELD, until it is released; RUNNING; FAILING, holds quota but its containers cannot start;
+    STOPPING; and of finished jobs COMPLETED, FAILED and CANCELLED.
+
+    With --finished, WAITED is the time without quota, RAN the time of the last run, PREEMPTED how often it was
+    preempted, and LOST the time of runs that were evicted or failed by a disruption. On one machine these records
+    outlive the Jobs, for 90 days or 100,000 jobs.
+
+    \b
+    Example:
+      pykueue jobs
+      pykueue jobs --mine --watch
+      pykueue jobs -A -q team-a -o wide
+      pykueue jobs --finished -o csv --limit 0 > jobs.csv
+
+    `pykueue run --help` explains which server is asked. `pykueue squeue` is another name of this command.
+
+    Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
+    """
+    if finished and (watch or selector):
+        raise click.UsageError(f"--finished cannot be combined with {'--watch' if watch else '--selector'}.")
+    # Imported here so that help and usage errors are fast.
+    from pykueue.cli.joblisting import Listing, show
+    from pykueue.cli.jobsource import Asked
+    from pykueue.cli.session import asked
+    from pykueue.cli.target import chosen
+
+    target = chosen(kubeconfig, context, data)
+    home = namespace or target.connection.namespace
+    wanted = Listing(
+        Asked("" if all_namespaces else home, home, selector, queue),
+        mine=mine,
+        watch=watch,
+        finished=finished,
+        limit=limit,
+        output=output,
+        no_headers=no_headers,
+    )
+    try:
+        asked(target, "jobs", lambda kube: show(kube, wanted))
+    except KeyboardInterrupt:
+        # It is how a watch ends.
+        sys.exit(0 if watch else 1)

@@ -1,0 +1,191 @@
+"""A job as people list it, made of the Job, its Workload and its pods; pure, and the same in both settings."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykueue.api.core import Condition, Tree
+from pykueue.api.jobsummary import JobState, JobSummary
+from pykueue.api.names import Annotation, Label, WorkloadCondition
+from pykueue.api.workload import Workload, condition, held
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
+from pykueue.bridge.jobtotals import template_totals, workload_totals
+from pykueue.bridge.sentences import in_short, pending_text
+from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text
+from pykueue.jobs.batch import JobView, indexes_done, pods_at_once
+from pykueue.jobs.workload import queue_label, run_limit
+
+UNQUEUED: Final = "not queued yet"
+HELD: Final = "held until it is released"
+DELETED: Final = "it is being deleted"
+FINISHING: Final = "it has ended and is being cleaned up"
+NO_QUEUE: Final = "it is suspended and names no queue"
+NO_POD: Final = "its pods have not started yet"
+
+
+class PodFacts(Frozen):
+    """What is shown of a pod."""
+
+    problem: str = ""
+    """Why a container cannot start; empty if all can."""
+    gpus: tuple[int, ...] = ()
+
+
+class Standing(Frozen):
+    """The state of a job, since when, and why."""
+
+    state: JobState
+    since: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+def summary_of(
+    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None = None
+) -> JobSummary:
+    """A Job that has not finished.
+
+    `told` is the condition that is about to be written to a Workload that waits, if that is known.
+    """
+    metadata, spec = job.metadata, job.spec
+    found = standing(job, workload, pods, told)
+    limit = limit_of(job, workload)
+    if workload is None:
+        requests = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
+    else:
+        requests = workload_totals(workload)
+    return JobSummary(
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        state=found.state,
+        owner=metadata.annotations.get(Annotation.CREATOR, ""),
+        queue=queue_label(metadata),
+        requests=requests,
+        gpus=tuple(sorted(number for pod in pods for number in pod.gpus)),
+        submitted=metadata.creation_timestamp or "",
+        since=found.since,
+        limit_seconds=limit,
+        deadline=deadline_of(job, workload) if found.state in (JobState.RUNNING, JobState.FAILING) else "",
+        progress=progress_of(job),
+        reason=found.reason,
+        message=found.message if found.message != found.reason else "",
+    )
+
+
+def summary_of_workload(workload: Workload) -> JobSummary:
+    """A Workload whose job is of a kind that is not read here; it has not finished."""
+    metadata = workload.metadata
+    owner = next((one.name for one in metadata.owner_references if one.controller), metadata.name or "")
+    found = queued(workload, (), None)
+    return JobSummary(
+        namespace=metadata.namespace or "",
+        name=owner,
+        state=found.state,
+        queue=workload.spec.queue_name or "",
+        requests=workload_totals(workload),
+        submitted=metadata.creation_timestamp or "",
+        since=found.since,
+        limit_seconds=workload.spec.maximum_execution_time_seconds,
+        reason=found.reason,
+        message=found.message if found.message != found.reason else "",
+    )
+
+
+def standing(job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None) -> Standing:
+    """The state of a Job that has not finished."""
+    created = job.metadata.creation_timestamp or ""
+    started = job.status.start_time or created
+    if job.metadata.deletion_timestamp is not None:
+        return Standing(JobState.STOPPING, job.metadata.deletion_timestamp, DELETED)
+    if workload is not None:
+        return queued(workload, pods, told)
+    if job.spec.suspend:
+        if queue_label(job.metadata):
+            return Standing(JobState.PENDING, created, UNQUEUED)
+        return Standing(JobState.HELD, created, NO_QUEUE)
+    if problem := next((one.problem for one in pods if one.problem), ""):
+        return Standing(JobState.FAILING, started, problem)
+    if job.status.ready or job.status.succeeded:
+        return Standing(JobState.RUNNING, started)
+    return Standing(JobState.PENDING, created, NO_POD)
+
+
+def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None) -> Standing:
+    """The state of a job by its Workload."""
+    reserved = held(workload, WorkloadCondition.QUOTA_RESERVED)
+    admitted = held(workload, WorkloadCondition.ADMITTED)
+    evicted = held(workload, WorkloadCondition.EVICTED)
+    created = workload.metadata.creation_timestamp or ""
+    if (finished := held(workload, WorkloadCondition.FINISHED)) is not None:
+        return Standing(JobState.STOPPING, at(finished), FINISHING)
+    if reserved is not None and evicted is not None:
+        return Standing(JobState.STOPPING, at(evicted), *said(evicted))
+    if not workload.spec.active:
+        # A job that its owner holds needs no other reason; one that was deactivated has one.
+        why = said(evicted) if evicted is not None and evicted.reason != "Deactivated" else (HELD, HELD)
+        return Standing(JobState.HELD, at(evicted) or created, *why)
+    if admitted is not None:
+        if problem := next((one.problem for one in pods if one.problem), ""):
+            return Standing(JobState.FAILING, at(admitted), problem)
+        return Standing(JobState.RUNNING, at(admitted))
+    if reserved is not None:
+        checks = tuple((one.name, one.state, one.message) for one in workload.status.admission_checks)
+        return Standing(JobState.PENDING, at(evicted) or created, awaited_text(checks))
+    known = condition(workload, WorkloadCondition.QUOTA_RESERVED)
+    tree = told if known is None else tree_of(known)
+    short = full = NOT_CONSIDERED
+    if tree is not None:
+        short, full = in_short(tree) or NOT_CONSIDERED, pending_text(tree) or NOT_CONSIDERED
+    return Standing(JobState.PENDING, at(evicted) or created, short, full)
+
+
+def at(known: Condition | None) -> str:
+    """When a condition changed last; empty without one."""
+    return "" if known is None else known.last_transition_time or ""
+
+
+def said(known: Condition) -> tuple[str, str]:
+    """What a condition says, in short and in full."""
+    tree = tree_of(known)
+    return in_short(tree), pending_text(tree)
+
+
+def tree_of(known: Condition) -> Tree:
+    """A condition as a tree."""
+    return {"type": known.type, "status": known.status, "reason": known.reason, "message": known.message}
+
+
+def limit_of(job: JobView, workload: Workload | None) -> int | None:
+    """How many seconds a job may run, by its own limits; None if it has none."""
+    found = (
+        job.spec.active_deadline_seconds,
+        run_limit(job.metadata) if workload is None else workload.spec.maximum_execution_time_seconds,
+    )
+    return min((one for one in found if one is not None), default=None)
+
+
+def deadline_of(job: JobView, workload: Workload | None) -> str:
+    """When a job that runs is stopped at the latest; empty if it has no limit."""
+    ends: list[Instant] = []
+    if job.spec.active_deadline_seconds is not None and job.status.start_time:
+        ends.append(after(parse_instant(job.status.start_time), Seconds(job.spec.active_deadline_seconds)))
+    admitted = None if workload is None else held(workload, WorkloadCondition.ADMITTED)
+    most = None if workload is None else workload.spec.maximum_execution_time_seconds
+    if workload is not None and most is not None and (since := at(admitted)):
+        past = workload.status.accumulated_past_execution_time_seconds or 0
+        ends.append(after(parse_instant(since), Seconds(max(0, most - past))))
+    return format_instant(min(ends)) if ends else ""
+
+
+def progress_of(job: JobView) -> str:
+    """Completed and all tasks of an Indexed Job; empty for any other."""
+    total = job.spec.completions
+    if job.spec.completion_mode != "Indexed" or total is None:
+        return ""
+    return f"{indexes_done((job.status.completed_indexes,), total)}/{total}"
+
+
+def workload_owner(workload: Workload) -> str:
+    """The UID of the object that controls a Workload; empty if none does."""
+    found = next((one.uid for one in workload.metadata.owner_references if one.controller), "")
+    return found or workload.metadata.labels.get(Label.JOB_UID, "")

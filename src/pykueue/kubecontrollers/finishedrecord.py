@@ -1,0 +1,109 @@
+"""What is recorded of a Job that has ended: a pure function of the Job, its Workload and its failed pods."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykueue.api.jobsummary import FinishedJob, JobState
+from pykueue.api.names import Annotation, Label
+from pykueue.api.workload import Workload
+from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.bridge.jobtotals import template_totals, workload_totals
+from pykueue.engine.decisions import EvictionReason
+from pykueue.jobs.batch import indexes_done, pods_at_once
+from pykueue.kubecontrollers.jobviews import JobBody, Pod, instant
+
+DISRUPTED: Final = ("DisruptionTarget", "True")
+
+
+class Past(Frozen):
+    """What a Workload tells about the earlier runs of its Job."""
+
+    requests: Mapping[str, str] | None = None
+    """What the pods asked for; None if the Workload is not known."""
+    preempted: int = 0
+    lost_seconds: int = 0
+    """How long the runs took that were evicted."""
+
+
+class Failures(Frozen):
+    """What the failed pods of a Job tell."""
+
+    exit_code: int | None = None
+    """Of the last pod that failed with one."""
+    lost_micros: int = 0
+    """How long those pods ran that failed by a disruption."""
+
+
+UNKNOWN: Final = Past()
+NONE: Final = Failures()
+
+
+def past_of(workload: Workload) -> Past:
+    """What a Workload tells about the earlier runs of its Job."""
+    status = workload.status
+    evictions = () if status.scheduling_stats is None else status.scheduling_stats.evictions
+    return Past(
+        workload_totals(workload),
+        sum(one.count for one in evictions if one.reason == EvictionReason.PREEMPTED),
+        status.accumulated_past_execution_time_seconds or 0,
+    )
+
+
+def counted(before: Failures, pod: Pod) -> Failures:
+    """The same with one more pod that has failed."""
+    code = next((code for _, code in pod.exits), before.exit_code)
+    lost = max(0, pod.ended - pod.created) if DISRUPTED in pod.conditions else 0
+    return Failures(code, before.lost_micros + lost)
+
+
+def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> FinishedJob:
+    """The record of a Job that has finished or, if it has not, was deleted by now."""
+    metadata, spec, status = job.metadata, job.spec, job.status
+    over = status.holds("Complete") or status.holds("Failed")
+    if over is None:
+        state, ended = JobState.CANCELLED, instant(metadata.deletion_timestamp) or now
+    else:
+        state = JobState.COMPLETED if over.type == "Complete" else JobState.FAILED
+        ended = instant(over.last_transition_time) or now
+    submitted = instant(metadata.creation_timestamp)
+    # A suspended Job does not run; its start time is of an earlier run.
+    started = None if spec.suspend and over is None else status.start_time
+    ran = max(0, ended - instant(started)) if started else 0
+    waited = max(0, ended - submitted - ran - past.lost_seconds * MICROS)
+    count = pods_at_once(spec.parallelism, spec.completions)
+    return FinishedJob(
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        state=state,
+        owner=metadata.annotations.get(Annotation.CREATOR, ""),
+        queue=metadata.labels.get(Label.QUEUE, ""),
+        requests=template_totals(spec.template, count) if past.requests is None else past.requests,
+        submitted=format_instant(submitted),
+        started=started or "",
+        ended=format_instant(ended),
+        exit_code=exit_code(state, failures),
+        waited_seconds=waited // MICROS,
+        ran_seconds=ran // MICROS,
+        preempted=past.preempted,
+        lost_seconds=past.lost_seconds + failures.lost_micros // MICROS,
+        progress=progress(job),
+        reason="" if over is None else over.reason,
+        message="" if over is None or state is JobState.COMPLETED else over.message,
+    )
+
+
+def exit_code(state: JobState, failures: Failures) -> int | None:
+    """The exit code of a Job."""
+    if state is JobState.COMPLETED:
+        return 0
+    return failures.exit_code if state is JobState.FAILED else None
+
+
+def progress(job: JobBody) -> str:
+    """Completed and all tasks of an Indexed Job; empty for any other."""
+    total = job.spec.completions
+    if not job.spec.indexed or total is None:
+        return ""
+    return f"{indexes_done((job.status.completed_indexes,), total)}/{total}"

@@ -1,0 +1,125 @@
+"""What is a job listed as? Each state, with its reason."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.api.codec import decode_as
+from pykueue.api.jobsummary import JobState
+from pykueue.api.workload import Workload
+from pykueue.controllers.jobsummaries import (
+    DELETED,
+    HELD,
+    NO_POD,
+    NO_QUEUE,
+    UNQUEUED,
+    PodFacts,
+    summary_of,
+    summary_of_workload,
+)
+from pykueue.jobs.batch import JobView, read_job
+from tests import builders
+from tests.builders import condition
+
+AT = "2026-01-01T00:00:00Z"
+SHORT = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more needed"
+RESERVED = condition("QuotaReserved")
+ADMITTED = condition("Admitted", at="2026-01-01T01:00:00Z")
+
+
+def job(queue: str = "main", metadata: dict[str, Any] | None = None, status: Any = None, **spec: Any) -> JobView:
+    about = {"uid": "u", "creationTimestamp": AT, **(metadata or {})}
+    tree = builders.job("train", queue, "lab", **spec)
+    tree["metadata"] |= about
+    return read_job(msgspec.json.encode(tree | {"status": status or {}}))
+
+
+def workload(*conditions: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> Workload:
+    tree = builders.workload("job-train", "main", "2", "lab", {"creationTimestamp": AT}, **spec)
+    tree["status"] = {"conditions": [*conditions], **(status or {})}
+    return decode_as(Workload, msgspec.json.encode(tree))
+
+
+def waits(reason: str, message: str) -> dict[str, Any]:
+    return condition("QuotaReserved", "False", reason) | {"message": message}
+
+
+CHECK = {"admissionChecks": [{"name": "slow", "state": "Pending", "message": "ETA 2 s", "lastTransitionTime": AT}]}
+CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState, str]] = [
+    ("is being deleted", job(metadata={"deletionTimestamp": AT}), workload(), (), JobState.STOPPING, DELETED),
+    ("has no Workload yet", job(suspend=True), None, (), JobState.PENDING, UNQUEUED),
+    ("is suspended without a queue", job("", suspend=True), None, (), JobState.HELD, NO_QUEUE),
+    ("has no queue and no pod yet", job(""), None, (), JobState.PENDING, NO_POD),
+    ("runs without a queue", job("", status={"active": 1, "ready": 1}), None, (), JobState.RUNNING, ""),
+    ("fails without a queue", job(""), None, (PodFacts("ErrImagePull: no"),), JobState.FAILING, "ErrImagePull: no"),
+    ("is not considered yet", job(), workload(), (), JobState.PENDING, "not considered yet"),
+    ("waits for quota", job(), workload(waits("Pending", SHORT)), (), JobState.PENDING, "needs 2 more cpu"),
+    (
+        "waits for a check",
+        job(),
+        workload(RESERVED, status=CHECK),
+        (),
+        JobState.PENDING,
+        "waiting for admission checks: slow: ETA 2 s",
+    ),
+    ("is held", job(), workload(active=False), (), JobState.HELD, HELD),
+    ("runs", job(), workload(RESERVED, ADMITTED), (PodFacts(),), JobState.RUNNING, ""),
+    ("cannot start", job(), workload(RESERVED, ADMITTED), (PodFacts("X: y"),), JobState.FAILING, "X: y"),
+    (
+        "is evicted",
+        job(),
+        workload(RESERVED, ADMITTED, condition("Evicted", reason="PodsReadyTimeout")),
+        (),
+        JobState.STOPPING,
+        "its pods were not ready in time",
+    ),
+]
+
+
+@pytest.mark.parametrize(("_what", "seen", "queued", "pods", "state", "reason"), CASES, ids=[one[0] for one in CASES])
+def test_a_job_that(
+    _what: str, seen: JobView, queued: Workload | None, pods: tuple[PodFacts, ...], state: JobState, reason: str
+) -> None:
+    found = summary_of(seen, queued, pods)
+    assert (found.state, found.reason) == (state, reason)
+    assert found.since
+
+
+def test_the_full_sentence_is_told_besides_the_phrase() -> None:
+    found = summary_of(job(), workload(waits("Pending", SHORT)), ())
+    assert (found.reason, found.message) == ("needs 2 more cpu", SHORT)
+
+
+def test_a_reason_that_is_not_written_yet_is_told() -> None:
+    found = summary_of(job(), workload(), (), {"reason": "Pending", "message": SHORT})
+    assert found.reason == "needs 2 more cpu"
+
+
+def test_the_nearest_limit_counts() -> None:
+    status = {"startTime": "2026-01-01T01:00:10Z"}
+    queued = workload(
+        RESERVED, ADMITTED, status={"accumulatedPastExecutionTimeSeconds": 100}, maximumExecutionTimeSeconds=600
+    )
+    found = summary_of(job(status=status, activeDeadlineSeconds=3600), queued, ())
+    assert (found.limit_seconds, found.deadline) == (600, "2026-01-01T01:08:20Z")
+    found = summary_of(job(status=status, activeDeadlineSeconds=60), workload(RESERVED, ADMITTED), ())
+    assert (found.limit_seconds, found.deadline) == (60, "2026-01-01T01:01:10Z")
+    found = summary_of(job(activeDeadlineSeconds=60), workload(), ())
+    assert (found.limit_seconds, found.deadline) == (60, "")
+
+
+def test_what_it_uses_and_how_far_it_is() -> None:
+    assignment = {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"}}
+    status = {"admission": {"clusterQueue": "main", "podSetAssignments": [assignment]}}
+    seen = job(status={"completedIndexes": "0-36"}, completionMode="Indexed", completions=100)
+    found = summary_of(seen, workload(RESERVED, ADMITTED, status=status), (PodFacts(gpus=(3,)), PodFacts(gpus=(1,))))
+    assert (found.requests, found.gpus, found.progress) == ({"cpu": "2"}, (1, 3), "37/100")
+
+
+def test_a_workload_of_another_kind_has_the_name_of_its_owner() -> None:
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "tune", "uid": "r", "controller": True}
+    tree = builders.workload("w", "main", "2", "lab", {"ownerReferences": [owner]})
+    tree["status"] = {"conditions": [RESERVED, ADMITTED]}
+    found = summary_of_workload(decode_as(Workload, msgspec.json.encode(tree)))
+    assert (found.name, found.state, found.queue) == ("tune", JobState.RUNNING, "main")
