@@ -31,7 +31,7 @@ class Machine:
 
     def command(self, *words: str) -> list[str]:
         """A command of ours, on this machine's data."""
-        name = 2 if words[0] in ("queue", "user") else 1
+        name = 2 if words[0] in ("queue", "user", "list", "create", "stop", "resume", "delete") else 1
         return [sys.executable, "-m", "pykueue", *words[:name], "--data", str(self.data), *words[name:]]
 
     def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:

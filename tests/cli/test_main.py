@@ -3,13 +3,18 @@
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from pykueue.cli.groups import close_options
-from pykueue.cli.main import COMMANDS, OTHER_NAMES, cli, version
+from pykueue.cli.main import COMMANDS, OTHER_NAMES, SUMMARIES, cli, version
 from tests.storyfile import ROOT
+
+VERBS = ("list", "create", "stop", "resume", "delete")
+"""Groups with a command for each type of object."""
 
 
 def help_of(*command: str) -> str:
@@ -29,6 +34,21 @@ def test_every_help_has_an_example(command: tuple[str, ...]) -> None:
 )
 def test_exit_codes_are_documented(command: tuple[str, ...]) -> None:
     assert "Exit codes: 0" in help_of(*command)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_commands_of_a_verb_teach_too(verb: str) -> None:
+    group = getattr(import_module(COMMANDS[verb]), verb)
+    assert isinstance(group, click.Group)
+    for name in group.commands:
+        shown = help_of(verb, name)
+        assert f"pykueue {verb} {name}" in shown.partition("Example")[2], name
+        assert "Exit codes: 0" in shown
+
+
+def test_summaries_are_the_first_sentences_of_the_commands() -> None:
+    found = {name: getattr(import_module(module), name).get_short_help_str(200) for name, module in COMMANDS.items()}
+    assert found == SUMMARIES
 
 
 def test_all_commands_are_listed() -> None:
@@ -56,12 +76,14 @@ def test_an_unknown_command_is_a_mistake() -> None:
         pytest.param("sbatch", "No such command 'sbatch'. Did you mean pykueue run --detach?", id="as in Slurm"),
         pytest.param("add", "No such command 'add'. Did you mean pykueue run?", id="as in pueue"),
         pytest.param("scancel", "No such command 'scancel'. Did you mean pykueue cancel?", id="of a verb in Slurm"),
-        pytest.param("describe", "No such command 'describe'. Use kubectl describe job NAME;", id="as in kubectl"),
+        pytest.param("-n x list", "No such option: -n; it goes after the command, as in", id="as kubectl takes it"),
+        pytest.param("list jbos", "Use clusterqueue, localqueue, workload, pods", id="nothing of a verb is close"),
+        pytest.param("stop workloda", "Did you mean pykueue stop workload?", id="a misspelt type"),
         pytest.param("xyzzy", "No such command 'xyzzy'.\n", id="nothing is close"),
     ],
 )
 def test_a_misspelt_command_gets_a_suggestion(typed: str, says: str) -> None:
-    found = CliRunner().invoke(cli, [typed])
+    found = CliRunner().invoke(cli, typed.split())
     assert found.exit_code == 2
     assert says in found.stderr
 
@@ -84,7 +106,7 @@ def test_a_misspelt_command_of_a_group_gets_a_suggestion(words: list[str], says:
 
 @pytest.mark.parametrize("other", [*OTHER_NAMES.values()])
 def test_a_suggested_command_exists(other: str) -> None:
-    assert other.split()[0] in (*COMMANDS, "--version")
+    assert other.split()[0] in COMMANDS
 
 
 @pytest.mark.parametrize(
@@ -93,6 +115,8 @@ def test_a_suggested_command_exists(other: str) -> None:
         pytest.param(["run", "--cpuss", "1"], "--cpu", id="run"),
         pytest.param(["up", "--cpu", "1"], "--cpus", id="up"),
         pytest.param(["simulate", "--unitl", "1h"], "--until", id="simulate"),
+        pytest.param(["list", "kwl", "--cluster-queue", "x"], "--clusterqueue", id="list"),
+        pytest.param(["stop", "cq", "--keep-already-runing", "x"], "--keep-already-running", id="stop"),
     ],
 )
 def test_a_misspelt_option_gets_a_suggestion(words: list[str], option: str) -> None:
@@ -129,7 +153,7 @@ def test_help_refers_to_what_is_there(command: tuple[str, ...]) -> None:
 def test_commands_are_read_only_when_asked_for() -> None:
     code = "import sys, pykueue.cli.main; print(sum(name.startswith('pykueue.') for name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) == len(("pykueue.cli", "pykueue.cli.main", "pykueue.cli.groups"))
+    assert int(done.stdout) == len(("pykueue.cli", "pykueue.cli.main", "pykueue.cli.groups", "pykueue.cli.plugin"))
 
 
 def test_ctrl_c_during_imports_prints_nothing() -> None:
@@ -150,3 +174,12 @@ def test_ctrl_c_during_imports_prints_nothing() -> None:
 def test_the_installed_command_starts_at_the_entry_point_that_handles_ctrl_c() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert settings["project"]["scripts"]["pykueue"] == "pykueue.__main__:main"
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys; from pykueue.cli.main import cli; cli(['--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith(('pykueue.cli.commands', 'msgspec', 'aiohttp'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.formats import FORMATS
+from pykueue.cli.serverstate import fail
 
 Command = Callable[..., Any]
 
@@ -51,7 +53,37 @@ tolerating_unknown_gates: Final = click.option(
 )
 
 namespaced: Final = click.option(
-    "-n", "--namespace", metavar="NAME", help="Namespace; default: that of the kubeconfig."
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Namespace; default: that of the kubeconfig.",
+    shell_complete=completion.namespaces,
+)
+
+OBJECT_FORMATS: Final = ("json", "yaml", "name")
+
+
+def dry_run(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Check the value of --dry-run."""
+    if value not in ("none", "client", "server"):
+        fail(f'invalid dry-run value ({value}). Must be "none", "server", or "client"')
+    return value
+
+
+trying: Final = click.option(
+    "--dry-run",
+    default="none",
+    metavar="none|client|server",
+    callback=dry_run,
+    help="`client` prints what would be sent; `server` sends it without storing it.",
+    shell_complete=completion.one_of("none", "client", "server"),
+)
+printing_object: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(OBJECT_FORMATS),
+    metavar="FORMAT",
+    help="Print the object as json or yaml, or only its name.",
 )
 
 selecting: Final = click.option(
@@ -65,7 +97,12 @@ def choosing_server(command: Command) -> Command:
         click.option(
             "--data", metavar="DIR", help="Data directory of the local server; see `pykueue up --help` for the default."
         ),
-        click.option("--context", metavar="NAME", help="Context in that kubeconfig, or in kubectl's."),
+        click.option(
+            "--context",
+            metavar="NAME",
+            help="Context in that kubeconfig, or in kubectl's.",
+            shell_complete=completion.contexts,
+        ),
         click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see `pykueue run --help`."),
     ):
         command = option(command)

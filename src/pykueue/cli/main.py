@@ -1,42 +1,95 @@
 """The `pykueue` command line. The module of a command is imported only when that command runs."""
 
 from difflib import get_close_matches
-from importlib import import_module, metadata
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pykueue.cli.groups import Group
+from pykueue.cli.plugin import SHOWN, PluginHelp, is_plugin
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: Final = {
     "attach": "pykueue.cli.commands.attach",
     "backup": "pykueue.cli.commands.backup",
     "cancel": "pykueue.cli.commands.cancel",
+    "completion": "pykueue.cli.commands.completion",
     "config": "pykueue.cli.commands.config",
+    "create": "pykueue.cli.commands.create",
+    "delete": "pykueue.cli.commands.delete",
     "demo": "pykueue.cli.commands.demo",
+    "describe": "pykueue.cli.commands.passthrough",
     "down": "pykueue.cli.commands.status",
+    "edit": "pykueue.cli.commands.passthrough",
     "export": "pykueue.cli.commands.export",
+    "get": "pykueue.cli.commands.passthrough",
     "hold": "pykueue.cli.commands.hold",
     "jobs": "pykueue.cli.commands.jobs",
+    "list": "pykueue.cli.commands.list",
     "logs": "pykueue.cli.commands.logs",
     "manager": "pykueue.cli.commands.manager",
     "manifests": "pykueue.cli.commands.manifests",
+    "patch": "pykueue.cli.commands.passthrough",
     "queue": "pykueue.cli.commands.queue",
     "release": "pykueue.cli.commands.hold",
     "replay": "pykueue.cli.commands.replay",
     "requeue": "pykueue.cli.commands.hold",
     "restore": "pykueue.cli.commands.backup",
+    "resume": "pykueue.cli.commands.stop",
     "run": "pykueue.cli.commands.run",
     "simulate": "pykueue.cli.commands.simulate",
     "status": "pykueue.cli.commands.status",
+    "stop": "pykueue.cli.commands.stop",
     "top": "pykueue.cli.commands.top",
     "up": "pykueue.cli.commands.up",
     "user": "pykueue.cli.commands.user",
+    "version": "pykueue.cli.commands.version",
     "wait": "pykueue.cli.commands.wait",
 }
 """The module that defines each command."""
 ALIASES: Final = {"squeue": "jobs"}
 """Commands under the names of other tools."""
+SUMMARIES: Final = {
+    "attach": "Follow a job as `pykueue run` does.",
+    "backup": "Write a consistent backup of a server to FILE.",
+    "cancel": "Cancel jobs, pending or running.",
+    "completion": "Print the script that completes commands in a shell.",
+    "config": "Check a Configuration file.",
+    "create": "Create a ClusterQueue, LocalQueue or ResourceFlavor.",
+    "delete": "Delete a Workload with its job, or another object.",
+    "demo": "Show two teams sharing this machine, with real processes.",
+    "describe": "Show details of an object, with kubectl.",
+    "down": "Stop the server started by `pykueue up`.",
+    "edit": "Edit an object, with kubectl.",
+    "export": "Print queues, users and waiting Jobs as YAML for a cluster.",
+    "get": "Show objects, with kubectl.",
+    "hold": "Keep jobs from running until they are released.",
+    "jobs": "List jobs: those that run or wait, or those that have finished.",
+    "list": "List queues, Workloads, flavors and the like.",
+    "logs": "Print the output of jobs.",
+    "manager": "Run the controllers on a Kubernetes cluster.",
+    "manifests": "Print the manifests of a cluster installation.",
+    "patch": "Change fields of an object, with kubectl.",
+    "queue": "Divide the machine between teams, without writing YAML.",
+    "release": "Let held jobs run again.",
+    "replay": "Rerun the decisions in journals and compare.",
+    "requeue": "Stop running jobs and queue them again.",
+    "restore": "Restore a server from a backup FILE.",
+    "resume": "Resume a stopped queue or Workload.",
+    "run": "Run COMMAND as a Job and follow its output.",
+    "simulate": "Simulate queues and jobs without a cluster.",
+    "status": "Show the machine, its queues, and why jobs are pending.",
+    "stop": "Stop a queue or a Workload.",
+    "top": "Show how much of their quota cohorts and queues use.",
+    "up": "Run queues, an API and jobs on this machine.",
+    "user": "Manage the users of a shared server.",
+    "version": "Print the versions of client, server and manager.",
+    "wait": "Wait for jobs to end, and exit with their exit code.",
+}
+"""The first sentence of each command's help, so that listing the commands does not import them."""
 OTHER_NAMES: Final = {
     "abort": "cancel",
     "add": "run",
@@ -46,7 +99,6 @@ OTHER_NAMES: Final = {
     "info": "status",
     "init": "up",
     "kill": "cancel",
-    "list": "jobs",
     "log": "logs",
     "ls": "jobs",
     "pause": "hold",
@@ -64,19 +116,15 @@ OTHER_NAMES: Final = {
     "sinfo": "status",
     "srun": "run",
     "start": "up",
-    "stop": "down",
     "submit": "run",
     "tail": "logs -f",
     "users": "user",
-    "version": "--version",
 }
 """What other tools call our commands."""
-KUBECTL: Final = {
-    "delete": "delete job NAME",
-    "describe": "describe job NAME",
-    "get": "get jobs",
-}
-"""Commands of other tools for which we use kubectl."""
+COMMON_OPTIONS: Final = frozenset(
+    {"-n", "--namespace", "-A", "--all-namespaces", "-o", "--output", "--kubeconfig", "--context", "--data"}
+)
+"""Options of many commands, which kubectl accepts before a command as well."""
 
 
 class Commands(Group):
@@ -96,16 +144,49 @@ class Commands(Group):
         assert isinstance(found, click.Command), f"{module} has no command {cmd_name}"
         return found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, without importing those that have a summary here."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.summary(ctx, name)) for name in self.list_commands(ctx)])
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """The first sentence of a command's help."""
+        if name in SUMMARIES:
+            return SUMMARIES[name]
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str() if command is not None else ""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """What a shell offers: commands, without importing them, or options."""
+        from click.shell_completion import CompletionItem
+
+        named = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=self.summary(ctx, name)) for name in named), *options]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options before the command; the error for one that belongs to a command says where it goes."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in COMMON_OPTIONS:
+                raise
+            after = f"it goes after the command, as in `{ctx.command_path} list workload -n team-a`"
+            raise click.NoSuchOption(
+                error.option_name, f"No such option: {error.option_name}; {after}.", ctx=ctx
+            ) from error
+
     def suggestion(self, ctx: click.Context, name: str) -> str:
         """What to type in place of an unknown command; empty if nothing is close."""
-        if name in KUBECTL:
-            return f" Use kubectl {KUBECTL[name]}; `pykueue up` prints the KUBECONFIG to export."
         near = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, COMMANDS, n=1)
-        return f" Did you mean pykueue {near[0]}?" if near else ""
+        return f" Did you mean {ctx.command_path} {near[0]}?" if near else ""
 
 
 def version() -> str:
     """The installed version."""
+    # Takes longer to import than everything else that `--help` needs.
+    from importlib import metadata
+
     try:
         return metadata.version("pykueue")
     except metadata.PackageNotFoundError:
@@ -119,7 +200,9 @@ def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
         ctx.exit()
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    "pykueue", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -145,5 +228,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
-    cli(prog_name="pykueue")
+    """Run the command line, as `pykueue` or, if kubectl started it, as `kubectl pykueue`."""
+    if is_plugin():
+        click.Context.formatter_class = PluginHelp
+    cli(prog_name=SHOWN if is_plugin() else "pykueue")

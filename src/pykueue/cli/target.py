@@ -7,6 +7,8 @@ In this order:
 3. the local server: that of the default data directory, or the one that `pykueue user add` wrote a kubeconfig for;
 4. KUBECONFIG, if no local server was ever set up.
 
+As kubectl's plugin (`kubectl pykueue`), the kubeconfig that kubectl itself reads comes before 3, if there is one.
+
 A local server that was set up and does not respond is an error, not a reason to use KUBECONFIG, which is often exported
 and may name a production cluster.
 """
@@ -19,6 +21,7 @@ from typing import Final, NoReturn
 
 from pykueue.base.datafolder import KUBECONFIG
 from pykueue.base.struct import Frozen
+from pykueue.cli.plugin import is_plugin
 from pykueue.cli.serverstate import (
     OWN_KUBECONFIG,
     STANDING,
@@ -101,11 +104,14 @@ def chosen(
     *,
     must_run: bool = False,
     environment: Mapping[str, str] = os.environ,
+    plugin: bool | None = None,
 ) -> Target:
     """The server to talk to; exits with an error if there is none.
 
-    With `must_run`, exits with code 1 if no server runs on the data directory.
+    With `must_run`, exits with code 1 if no server runs on the data directory. `plugin` says whether kubectl started
+    this program, by default from its name.
     """
+    plugin = is_plugin() if plugin is None else plugin
     if kubeconfig:
         return reached((kubeconfig,), context, f"{shown_context(context)}{kubeconfig}", environment)
     if context:
@@ -116,6 +122,8 @@ def chosen(
                 f"{home(environment) / KUBECTLS_OWN} does not exist; add --kubeconfig FILE"
             )
         return reached(files, context, f"{shown_context(context)}{os.pathsep.join(files)}", environment)
+    if plugin and data is None and (files := exported(environment) or default_kubeconfig(environment)):
+        return reached(files, None, f"kubectl's {os.pathsep.join(files)}", environment)
     folder = data_folder(data, environment)
     own = own_kubeconfig(environment)
     if data is not None or (is_set_up(folder) and (runs(folder) or not own.exists())):

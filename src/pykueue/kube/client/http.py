@@ -59,6 +59,8 @@ class Call(Frozen):
     content: str = JSON
     repeatable: bool = False
     """Whether it is safe to send it twice."""
+    accept: str = JSON
+    """The media type of the response."""
 
 
 class ListMeta(Wire):
@@ -323,7 +325,10 @@ class HttpKube:
     def request(self, call: Call) -> Request:
         """The request of a call, with the present credential."""
         may_send = None if call.method == "GET" else self.may_write
-        return Request(call.method, call.path, self.headers, call.body, call.content, may_send)
+        headers = self.headers
+        if call.accept != JSON:
+            headers = tuple((name, call.accept if name == "Accept" else value) for name, value in headers)
+        return Request(call.method, call.path, headers, call.body, call.content, may_send)
 
     def unsent(self, call: Call, error: UnsentError) -> KubeError:
         """The error for a request that was not sent."""
