@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +56,18 @@ def test_the_parent_gets_the_error_and_the_exit_code(pipe: Pipe, capsys: pytest.
     assert exit_.value.code == 2
     assert pipe.received() == {"code": 2, "text": "port in use"}
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_told_that_the_server_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
+) -> None:
+    name = f"@pykueue-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        notices.bind(name.replace("@", "\0", 1))
+        notices.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        Report(None).ready("it runs")
+        assert notices.recv(100) == b"READY=1"
+    # Nobody listens any more.
+    Report(None).ready("it runs")

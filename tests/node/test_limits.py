@@ -198,3 +198,29 @@ def test_what_is_left_in_a_cgroup_is_ended_and_the_folder_removed(tmp_path: Path
     # A folder that is no cgroup takes the word as a file, and so stays.
     assert (left / "cgroup.kill").read_text() == "1"
     assert limits().leftovers() == []
+
+
+def test_what_an_earlier_server_left_in_another_scope_is_found(tmp_path: Path) -> None:
+    before, now = (tree_of(tmp_path / f"jobs-{number}.scope") for number in (1, 2))
+    for place in (before, now):
+        (place / "x" / "u_main_0").mkdir()
+    assert sorted(limits(now).leftovers()) == [before / "x" / "u_main_0", now / "x" / "u_main_0"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_only_our_own_processes_are_moved_so_that_a_cgroup_can_delegate(tmp_path: Path, beside: bool) -> None:
+    ours = [str(os.getpid()), "4242"]
+    own = tree_of(tmp_path, procs="\n".join([*ours, "77"] if beside else ours))
+    (own / "cgroup.subtree_control").write_text("")
+    made = Limits(lambda: Moment(0), name="x", own=own, root=False)
+    made.movable = set(ours)
+    made.enable(own)
+    moved = own / "x-server" / "cgroup.procs"
+    assert moved.exists() is not beside
+
+
+def test_containers_start_in_the_cgroup_of_the_fork_server() -> None:
+    made = Limits(lambda: Moment(0), name=f"pykueue-test-{os.getpid()}")
+    made.open(os.getppid())
+    assert made.own == own_cgroup(Path(f"/proc/{os.getppid()}"))
+    made.close()

@@ -93,6 +93,7 @@ class Annotation(StrEnum):
     AFTER_OK = "pykueue.io/after-ok"
     BEGIN = "pykueue.io/begin"
     ARRAY = "pykueue.io/array"
+    NOTIFY = "pykueue.io/notify"
     INTERACTIVE = "pykueue.io/interactive"
     """The pod of `pykueue run --interactive`, which ends when its terminal is gone."""
 

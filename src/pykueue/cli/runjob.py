@@ -1,5 +1,6 @@
 """Build the Job that `pykueue run` submits."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -177,6 +178,7 @@ def job(
     prefix: str = "",
     slurm: bool = False,
     interactive: bool = False,
+    notify: Sequence[str] | None = None,
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
@@ -221,6 +223,8 @@ def job(
     if interactive:
         container |= {"stdin": True, "stdinOnce": True, "tty": True}
         marks[Annotation.INTERACTIVE.value] = "true"
+    if notify:
+        marks[Annotation.NOTIFY.value] = json.dumps(notify)
     template: Tree = {"metadata": {"annotations": marks}, "spec": pod}
     spec: Tree = {**({"backoffLimit": retries} if array is None else array.fields(retries)), "template": template}
     if requeue:

@@ -1,6 +1,7 @@
 """Probes, lifecycle hooks and termination of running containers."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -9,17 +10,19 @@ from typing import Final, Protocol
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import has, mapping, member, text, whole
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
-from pykueue.kube.port import KubeError
+from pykueue.kube.port import JOBS, KubeError
 from pykueue.node.containerruntime import Runtime, container_name, remove_argv
 from pykueue.node.containers import Container, Sandbox
 from pykueue.node.environment import strings
 from pykueue.node.podplan import grace_seconds, label
-from pykueue.node.prepare import NoRoomError, StartBuilder, StartFailure
+from pykueue.node.prepare import JOB_NAME, NoRoomError, StartBuilder, StartFailure
 from pykueue.node.probes import Answer, Kind, Prober, ask, http, port_of, probes_of, within
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
+from pykueue.node.supervision.notifier import EVENT, PREEMPTED
 from pykueue.node.volumes import VolumeError
 
 LOG: Final = logging.getLogger(__name__)
@@ -156,13 +159,18 @@ class ContainerLifecycle:
         return None
 
     def before_end(self, sandbox: Sandbox, container: Container, due: Moment) -> asyncio.Task[None] | None:
-        """Start the preStop hook of a container; None if it has none."""
-        if not has(container.spec, "lifecycle", "preStop") or not container.running:
+        """Start the preStop hook of a container, and tell its notifier of an eviction; None if it has neither."""
+        hooked = has(container.spec, "lifecycle", "preStop")
+        notifies = bool(text(sandbox.pod, "metadata", "annotations", Annotation.NOTIFY))
+        if not (hooked or notifies) or not container.running:
             return None
 
         async def run() -> None:
+            if notifies and await self.evicted(sandbox.pod):
+                with contextlib.suppress(OSError):
+                    (self.spawner.folder / container.key / EVENT).write_bytes(PREEMPTED)
             seconds = (due - self.clock.moment()) / MICROS
-            if seconds > 0:
+            if hooked and seconds > 0:
                 answer = await self.hook(sandbox, container, "preStop", seconds)
                 if not answer.well:
                     note = f"PreStopHook failed: {answer.message}".rstrip()
@@ -170,6 +178,17 @@ class ContainerLifecycle:
             self.changed(sandbox.uid)
 
         return asyncio.create_task(run(), name=f"preStop {container.key}")
+
+    async def evicted(self, pod: Tree) -> bool:
+        """Whether a pod is stopped because its Job is suspended, and may run again later."""
+        name = text(pod, "metadata", "labels", JOB_NAME)
+        try:
+            found: Tree = msgspec.json.decode(
+                await self.builder.kube.get(JOBS, name, text(pod, "metadata", "namespace"))
+            )
+        except KubeError:
+            return False
+        return member(found, "spec", "suspend") is True and not has(found, "metadata", "deletionTimestamp")
 
     async def hook(self, sandbox: Sandbox, container: Container, which: str, seconds: float) -> Answer:
         """The result of a hook of a container."""

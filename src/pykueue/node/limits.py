@@ -88,9 +88,20 @@ class Limits:
         """The cgroup below which those of containers are created; None if there is none."""
         self.controllers: frozenset[str] = frozenset()
         self.counts: dict[int, tuple[Moment, int]] = {}
+        self.aside = f"{name}-server"
+        """The cgroup for the server and the fork server, beside those of containers."""
+        self.movable: set[str] = set()
+        """The ids of these processes."""
 
-    def open(self) -> None:
-        """Detect and prepare the available means."""
+    def open(self, fork_server: int | None = None) -> None:
+        """Detect and prepare the available means, in the cgroup of the fork server, where containers start.
+
+        Called again for the next fork server, which has a cgroup of its own only if it is in another scope.
+        """
+        found = None if fork_server is None else own_cgroup(Path(f"/proc/{fork_server}"))
+        if found is not None and found.name != self.aside:
+            self.own = found
+        self.movable = {str(one) for one in (os.getpid(), fork_server) if one is not None}
         if self.own is not None:
             self.prepare(self.own)
         LOG.info("limits: enforced by %s", self.describe())
@@ -119,18 +130,19 @@ class Limits:
             LOG.debug("limits: cannot create a cgroup parent=%s error=%s", own, error)
 
     def enable(self, folder: Path) -> None:
-        """Delegate a cgroup's controllers to its children, moving this process out if nothing else is in it."""
+        """Delegate a cgroup's controllers to its children, moving our processes out if nothing else is in it."""
         there = (folder / "cgroup.controllers").read_text().split()
         given = (folder / "cgroup.subtree_control").read_text().split()
         missing = [name for name in WANTED if name in there and name not in given]
         if not missing:
             return
         inside = (folder / "cgroup.procs").read_text().split()
-        if inside == [str(os.getpid())]:
-            # A cgroup with processes cannot delegate; if we are the only one in it, we move to a child.
-            aside = folder / f"{self.name}-server"
+        if inside and self.movable.issuperset(inside):
+            # A cgroup with processes cannot delegate; if only we are in it, we move to a child.
+            aside = folder / self.aside
             aside.mkdir(exist_ok=True)
-            (aside / "cgroup.procs").write_text(str(os.getpid()))
+            for pid in inside:
+                (aside / "cgroup.procs").write_text(pid)
         for name in missing:
             with contextlib.suppress(OSError):
                 (folder / "cgroup.subtree_control").write_text(f"+{name}")
@@ -183,11 +195,16 @@ class Limits:
         return known[1]
 
     def leftovers(self) -> list[Path]:
-        """The existing cgroups of containers."""
-        try:
-            return [] if self.base is None else [entry for entry in self.base.iterdir() if entry.is_dir()]
-        except OSError:
+        """The existing cgroups of containers, including those of an earlier server in another scope."""
+        if self.base is None:
             return []
+        above = self.base.parent
+        bases = above.parent.glob(f"*.scope/{self.name}") if above.suffix == ".scope" else (self.base,)
+        found: list[Path] = []
+        for base in bases:
+            with contextlib.suppress(OSError):
+                found += [entry for entry in base.iterdir() if entry.is_dir()]
+        return found
 
     def close(self) -> None:
         """Remove our cgroup if it is empty."""

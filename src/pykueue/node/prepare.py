@@ -37,6 +37,7 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
 """The variables that processes of our own user inherit."""
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
 TERM: Final = "xterm"
 """The terminal type of a container with a terminal, unless it names another."""
 OCTAL: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
@@ -168,6 +169,11 @@ class StartBuilder(Frozen):
             follower=text(pod, "metadata", "annotations", ANNOTATION),
             grace_seconds=self.grace_seconds,
             console=console_of(pod, container, self.grace_seconds),
+            notify=notify_of(pod, container),
+            notify_env={
+                "PYKUEUE_JOB": text(pod, "metadata", "labels", JOB_NAME) or text(pod, "metadata", "name"),
+                "PYKUEUE_NAMESPACE": text(pod, "metadata", "namespace"),
+            },
         )
 
     def prepare_volumes(
@@ -257,6 +263,18 @@ def umask_of(pod: Tree) -> int:
     """The umask that `pykueue run` asks for; a container's usual one for other pods, and if it is invalid."""
     asked = text(pod, "metadata", "annotations", Annotation.UMASK)
     return int(asked, 8) if OCTAL.fullmatch(asked) else UMASK
+
+
+def notify_of(pod: Tree, container: Mapping[str, object]) -> tuple[str, ...]:
+    """The notification command of a pod, which its first container has; none if it is invalid."""
+    asked = text(pod, "metadata", "annotations", Annotation.NOTIFY)
+    if not asked or text(container, "name") != text(specs(pod, "containers")[0], "name"):
+        return ()
+    try:
+        words = msgspec.json.decode(asked, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()
+    return words if not any("\0" in word for word in words) else ()
 
 
 def has_many_variables(container: Mapping[str, object]) -> bool:

@@ -33,7 +33,7 @@ from pykueue.node.containers import KEPT, Container, Ending, Sandbox
 from pykueue.node.execs import Execs
 from pykueue.node.gpus import Shares
 from pykueue.node.hooks import ContainerLifecycle
-from pykueue.node.limits import Limits, end_cgroup, own_cgroup
+from pykueue.node.limits import Limits, end_cgroup
 from pykueue.node.machine import Machine, NodeRegistration, kept_name
 from pykueue.node.podplan import deadline, grace_seconds, kill_due, label, steps, until
 from pykueue.node.podstatus import Waiting, final_phase, phase_of
@@ -121,7 +121,7 @@ class Runner:
         self.folder = attempts.folder_of(settings.data)
         scratch = settings.scratch or settings.data / "scratch"
         name = blake2b(os.fsencode(settings.data.absolute()), digest_size=4).hexdigest()
-        self.limits = Limits(clock.moment, name=f"pykueue-{name}", pids_max=settings.pids_max, own=own_cgroup())
+        self.limits = Limits(clock.moment, name=f"pykueue-{name}", pids_max=settings.pids_max)
         self.shares = Shares(self.folder, machine.gpus, machine.shared_gpus)
         self.builder = StartBuilder(
             kube,
@@ -154,8 +154,8 @@ class Runner:
     async def open(self) -> None:
         """Start the fork server; afterwards nothing that an earlier server requested can still start."""
         make_scratch(self.builder.scratch)
-        self.limits.open()
         await self.spawner.open()
+        self.limits.open(self.spawner.pid)
         await self.execs.listen()
         for uid in attempts.pods(self.folder):
             self.shares.restore(uid)
@@ -270,8 +270,7 @@ class Runner:
 
     def container_of(self, key: str) -> tuple[Sandbox, Container] | None:
         """The pod and container whose present attempt this is."""
-        uid, _, rest = key.partition("/")
-        name, _, number = rest.partition("/")
+        uid, name, number = (*key.split("/", 2), "", "")[:3]
         sandbox = self.sandboxes.get(uid)
         container = None if sandbox is None else sandbox.containers.get(name)
         if sandbox is None or container is None or str(container.number) != number:
@@ -349,6 +348,7 @@ class Runner:
 
     def renewed(self) -> None:
         """Handle a new fork server: it does not report supervisors of the previous one."""
+        self.limits.open(self.spawner.pid)
         for container in self.alive():
             container.adopted = True
             self.supervisor_gone(container.key)

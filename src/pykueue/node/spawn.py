@@ -26,6 +26,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.node.accounts import Account
 from pykueue.node.attempts import Process
+from pykueue.node.jobscope import scoped
 from pykueue.node.supervision.command import Request
 from pykueue.node.supervision.followers import GRACE_SECONDS
 from pykueue.node.supervision.forkserver import HEAD, REQUEST_BYTES_MAX
@@ -96,6 +97,10 @@ class Start(Frozen):
     """How long it waits for that `run` to reconnect."""
     console: Console | None = None
     """How clients can attach to it; None for a process with an empty standard input and no terminal."""
+    notify: tuple[str, ...] = ()
+    """The command that notifies about its start and end; empty if there is none."""
+    notify_env: Mapping[str, str] = {}
+    """Additional variables of that command."""
 
     def kept(self) -> "Start":
         """What is kept of it while it runs: without its arguments and most variables if those are large."""
@@ -112,7 +117,7 @@ class Start(Frozen):
             "key": self.key,
             "label": self.label,
             "argv": [os.fsencode(one) for one in self.argv],
-            "env": {os.fsencode(name): os.fsencode(value) for name, value in self.env.items()},
+            "env": encoded(self.env),
             "cwd": os.fsencode(self.cwd),
             "ids": None if account is None else account.ids(),
             "folder": os.fsencode(self.folder),
@@ -123,7 +128,13 @@ class Start(Frozen):
             "log": (self.log_bytes_max, self.log_files_max),
             "follower": (self.follower, self.grace_seconds),
             "console": None if self.console is None else self.console.request(),
+            "notify": ([os.fsencode(one) for one in self.notify], encoded(self.notify_env)) if self.notify else None,
         }
+
+
+def encoded(variables: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Environment variables as the kernel has them."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
 
 
 class Outcome(Frozen):
@@ -200,6 +211,11 @@ class Spawner:
         self.notices = notices
         asyncio.get_running_loop().add_reader(notices.fileno(), self.receive_notices)
 
+    @property
+    def pid(self) -> int | None:
+        """The process of the fork server; None before it was started."""
+        return None if self.server is None else self.server.pid
+
     async def begin(self) -> None:
         """Start a fork server, and wait until it holds the lock."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -208,7 +224,7 @@ class Spawner:
         with theirs:
             try:
                 self.server = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-X", "utf8", "-c", program, root],
+                    scoped([sys.executable, "-I", "-S", "-X", "utf8", "-c", program, root]),
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
@@ -216,7 +232,7 @@ class Spawner:
                 )
             except OSError as error:
                 ours.close()
-                raise SpawnError(f"cannot start the fork server with {sys.executable}: {error}") from error
+                raise SpawnError(f"cannot start the fork server: {error}") from error
         reader, self.writer = await asyncio.open_unix_connection(sock=ours)
         while (message := await receive(reader)) is not None:
             if message[0] == "ready":
@@ -327,7 +343,7 @@ class Spawner:
     async def run_once(self, start: Start, seconds: float) -> Outcome:
         """Run a command for at most this long: its code and the beginning of its output."""
         key = f"once-{next(self.counter)}"
-        request = {**start.request(), "key": key, "once": True, "seconds": seconds, "console": None}
+        request = {**start.request(), "key": key, "once": True, "seconds": seconds, "console": None, "notify": None}
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.onces[key] = answer
         late = asyncio.ensure_future(self.clock.sleep(int(seconds * MICROS) + GRACE_MICROS))

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from pykueue.base.clock import SystemClock
 from pykueue.cli.flags import Count
+from pykueue.cli.notification import check_notifiable, notification
 from pykueue.cli.runjob import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
 from pykueue.cli.scripts import META, Script, ScriptCommand
 from pykueue.cli.serverstate import fail
@@ -69,6 +70,11 @@ from pykueue.cli.serverstate import fail
 @click.option(
     "--no-requeue", is_flag=True, help="Fail the Job if its machine goes down; by default, COMMAND is run again."
 )
+@click.option(
+    "--notify",
+    metavar="COMMAND|URL",
+    help="Run COMMAND, or post to URL, when the Job starts, ends or is preempted; on one machine only.",
+)
 @click.option("--detach", is_flag=True, help="Exit after submitting the Job.")
 @click.option(
     "-i",
@@ -108,6 +114,7 @@ def run(
     begin: str | None,
     retries: int,
     no_requeue: bool,
+    notify: str | None,
     detach: bool,
     interactive: bool,
     output: str | None,
@@ -145,6 +152,7 @@ def run(
       pykueue run -q team-a --begin 22:00 -- make nightly
       pykueue run --cpu 4 job.sh input.csv
       pykueue run -q team-a --gpu 1 --interactive -- bash
+      pykueue run -q team-a --notify https://example.org/hook --detach -- python train.py
 
     --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
     its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
@@ -162,6 +170,9 @@ def run(
     server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
     one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env.
     PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
+
+    --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
+    (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
     code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C;
@@ -191,6 +202,7 @@ def run(
         typed=command,
         prefix=name_prefix or "",
         slurm=script is not None and script.slurm,
+        notify=None if notify is None else notification(notify),
     )
     if output is not None and (detach or wanted_tasks is not None):
         without_output(ctx, "--detach" if detach else "--array")
@@ -204,6 +216,8 @@ def run(
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data)
+    if notify is not None:
+        check_notifiable(local=target.local)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
     if not interactive and has_input(sys.stdin.fileno() if sys.stdin is not None else -1):

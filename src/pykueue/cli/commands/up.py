@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 import click
+from click.core import ParameterSource
 
 from pykueue.api.config.file import MINIMAL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.base.text import printable
 from pykueue.base.units import QuantityError
+from pykueue.cli import bootunit
 from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.flags import CORES, Count, tolerating_unknown_gates
 from pykueue.cli.logsetup import LEVELS
@@ -24,6 +26,8 @@ from pykueue.cli.serverstate import data_folder, data_option, fail, made, read_r
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
 LOG_FILE: Final = "up.log"
+PATHS: Final = ("manifests", "file", "scratch", "journal", "log_file")
+"""The parameters that are paths, beside the data directory."""
 OnStop = Literal["keep", "terminate"]
 Runtime = Literal["podman", "docker"]
 ShowJobs = Literal["own", "everyone"]
@@ -120,6 +124,13 @@ ShowJobs = Literal["own", "everyone"]
 @click.option(
     "--log-level", type=click.Choice(LEVELS), help="Lowest level to log; default: warning, or info in a file."
 )
+@click.option(
+    "--install",
+    is_flag=True,
+    help="Instead of starting, install a systemd unit that starts the server with these options at boot.",
+)
+@click.option("--uninstall", is_flag=True, help="Remove that unit; a running server continues.")
+@click.option("--dry-run", is_flag=True, help="With --install: print the unit and change nothing.")
 @click.option("--report-to", type=int, hidden=True)
 @click.pass_context
 def up(
@@ -146,6 +157,9 @@ def up(
     log_file: str | None,
     log_format: str,
     log_level: str | None,
+    install: bool,
+    uninstall: bool,
+    dry_run: bool,
     report_to: int | None,
 ) -> None:
     """Run queues, an API and jobs on this machine.
@@ -170,13 +184,24 @@ def up(
     A server started by root can serve all users of the machine (see `pykueue user add`); each job runs as the user who
     submitted it. A server started by another user runs everything as that user and admits nobody else.
 
-    Exit codes: 0, stopped by Ctrl-C or `pykueue down`; 1, already running, or stopped by an internal error; 2, cannot
-    start.
+    To start the server at boot, install a systemd unit: for root of the system, otherwise of `systemd --user`. It has
+    the other options that you give, such as --data and --apply. A restart of the service leaves running jobs alone.
+
+    \b
+      pykueue up --install --apply /etc/pykueue/queues.yaml
+      pykueue up --uninstall
+
+    Exit codes: 0, stopped by Ctrl-C or `pykueue down`; 1, already running, stopped by an internal error, or the unit
+    could not be installed or removed; 2, cannot start.
     """
+    check_unit_options(install=install, uninstall=uninstall, dry_run=dry_run, detach=detach, manifests=manifests)
+    if uninstall:
+        click.echo(bootunit.uninstall(bootunit.own_place()))
+        return
     report = Report(report_to)
     folder = data_folder(data)
     standing = read_record(folder)
-    if standing is not None and standing.runs:
+    if standing is not None and standing.runs and not install:
         report.fail(
             f"{folder}: a server is already running: {standing.server}, process {standing.pid}; stop it with "
             f"`pykueue down{data_option(folder)}`, or choose another directory with --data",
@@ -192,11 +217,17 @@ def up(
     if loaded is None or mistakes:
         report.fail("\n".join(f"{source}: {mistake}" for mistake in mistakes))
     objects = given(manifests, report)
-    made(folder)
+    if not dry_run:
+        made(folder)
     if detach:
         sys.exit(detached(ctx, folder))
     for warning in loaded.warnings:
         click.echo(printable(f"{source}: warning: {warning}"), err=True)
+    if install:
+        where = bootunit.own_place()
+        text = bootunit.unit(unit_command(ctx, folder), data=folder, root=where.root, terminates=on_stop == "terminate")
+        click.echo(text if dry_run else bootunit.install(where, text, standing), nl=not dry_run)
+        return
     # Imported here so that other commands start faster.
     from pykueue.cli import logsetup
     from pykueue.cli.server import UpOptions, serve
@@ -308,12 +339,42 @@ def detached(ctx: click.Context, folder: Path) -> int:
     return int(said["code"])
 
 
-def arguments(ctx: click.Context) -> list[str]:
-    """The command-line options, without --detach."""
+def check_unit_options(
+    *, install: bool, uninstall: bool, dry_run: bool, detach: bool, manifests: tuple[str, ...]
+) -> None:
+    """Exit if the options about the unit contradict each other."""
+    if install and uninstall:
+        fail("--install and --uninstall cannot be combined; to change the options, uninstall first, then install")
+    if dry_run and not install:
+        fail("--dry-run: only with --install")
+    if install and detach:
+        fail("--detach: cannot be combined with --install; systemd runs the server in the background")
+    if install and "-" in manifests:
+        fail("--apply: with --install, name a file: standard input cannot be read again at boot")
+
+
+def unit_command(ctx: click.Context, folder: Path) -> list[str]:
+    """The command of the unit: the options that were given, with absolute paths, since its directory is another."""
+    for name in PATHS:
+        value = ctx.params[name]
+        if isinstance(value, tuple):
+            ctx.params[name] = tuple(str(data_folder(one)) for one in value)
+        elif value is not None:
+            ctx.params[name] = str(data_folder(value))
+    # The default directory depends on the environment.
+    ctx.params["data"] = None
+    # Without -P, a folder named pykueue in the home directory would be imported.
+    return [sys.executable, "-P", "-m", "pykueue", "up", "--data", str(folder), *arguments(ctx, given_only=True)]
+
+
+def arguments(ctx: click.Context, *, given_only: bool = False) -> list[str]:
+    """The command-line options, without those that say how to start; on request without defaults."""
     made: list[str] = []
     for option in ctx.command.params:
         value = ctx.params.get(option.name or "")
-        if option.name in ("detach", "report_to") or value is None or value is False:
+        if option.name in ("detach", "install", "dry_run", "report_to") or value is None or value is False:
+            continue
+        if given_only and ctx.get_parameter_source(option.name or "") is ParameterSource.DEFAULT:
             continue
         values = value if isinstance(value, tuple) else (value,)
         made += [option.opts[0]] if value is True else [word for one in values for word in (option.opts[0], str(one))]

@@ -21,6 +21,7 @@ import traceback
 from typing import Final
 
 from pykueue.node.supervision.command import Request
+from pykueue.node.supervision.notifier import Notifier
 from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
 from pykueue.node.supervision.supervisor import SIGNALS, adopt_orphans, prepare, supervise
@@ -53,6 +54,7 @@ class ForkServer:
         self.children: dict[int, str] = {}
         """Supervisors, each with the key of its attempt."""
         self.cleaners: set[int] = set()
+        """Processes that remove files or notify."""
         self.boot = boot_id()
 
     def run(self) -> None:
@@ -94,6 +96,8 @@ class ForkServer:
         if "clean" in request:
             self.clean(request)
             return
+        # The supervisor keeps one end open until it has ended.
+        done, open_end = os.pipe2(os.O_CLOEXEC) if request.get("notify") else (-1, -1)
         # Signals that arrive before it is ready stay pending.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
@@ -104,8 +108,29 @@ class ForkServer:
             if not pid:
                 self.in_child(request)
             self.children[pid] = str(request["key"])
+            if done >= 0:
+                self.begin_notifier(request, pid, done, open_end)
         finally:
+            for fd in (done, open_end):
+                if fd >= 0:
+                    os.close(fd)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def begin_notifier(self, request: Request, supervisor: int, done: int, open_end: int) -> None:
+        """Fork the process that notifies about an attempt; if that fails, the job runs without."""
+        with contextlib.suppress(OSError):
+            if pid := os.fork():
+                self.cleaners.add(pid)
+                return
+            try:
+                signal.set_wakeup_fd(-1)
+                self.control.close()
+                os.close(self.lock)
+                os.close(open_end)
+                os.setsid()
+                Notifier(request, self.boot, self.notices, supervisor, done).run()
+            finally:
+                os._exit(0)
 
     def clean(self, request: Request) -> None:
         """Fork a process that removes files."""
@@ -154,7 +179,7 @@ class ForkServer:
                 send(self.control, "gone", key)
 
     def end_orphans(self) -> None:
-        """Kill all children that are neither supervisors nor cleaners, with their descendants, and wait a moment."""
+        """Kill children that are no supervisors, cleaners or notifiers, with their descendants, and wait a moment."""
         for _ in range(ORPHAN_TRIES):
             if not kill_below(os.getpid(), self.children.keys() | self.cleaners):
                 return
