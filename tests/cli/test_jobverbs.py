@@ -119,7 +119,7 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     done = running.run("cancel", "again", "xyzzy", "sweep")
     assert done.returncode == 1
     assert told(done) == [
-        "no job 'xyzzy' in namespace default; `pykueue status` shows what is running and pending",
+        "no job 'xyzzy' in namespace default; `pykueue jobs` lists them",
         "job default/again cancelled",
         "job default/sweep has ended already",
     ]

@@ -14,7 +14,7 @@ import yaml
 from tests import builders
 from tests.e2e.job import KUEUE, QUEUE
 from tests.e2e.team import Team
-from tests.plane.client import ApiError
+from tests.plane.client import ApiError, shown
 from tests.plane.programs import NAMESPACE
 
 OLDER = "kueue.x-k8s.io/v1beta1"
@@ -142,9 +142,13 @@ def test_a_running_job_stays_in_its_queue_and_class(team: Team) -> None:
         ),
         ({LIMIT: "5"}, f'metadata.labels[{LIMIT}]: Invalid value: "5": field is immutable'),
     ):
-        with pytest.raises(ApiError) as error:
+        before = job.tree()
+        try:
             job.patch({"metadata": {"labels": labels}})
-        assert error.value.message == DENIED + says
+        except ApiError as error:
+            assert error.message == DENIED + says
+        else:
+            pytest.fail(f"{labels} were accepted for\n{shown(before)}\nand made it\n{shown(job.tree())}")
 
 
 def test_a_job_that_names_a_queue_is_held_back_from_the_start(team: Team) -> None:

@@ -29,7 +29,7 @@ class Named(Frozen):
 def names_of(words: Sequence[str], selector: str | None, index: int | None = None) -> tuple[Named, ...]:
     """The Jobs that are named; exits with code 2 if none is chosen, or if an index is malformed."""
     if not words and not selector:
-        fail("name a job, or choose jobs by label with -l; `pykueue status` shows what is running and pending")
+        fail("name a job, or choose jobs by label with -l; `pykueue jobs` lists them")
     if words and selector:
         fail("--selector: cannot be combined with names; use one or the other")
     return tuple(named(one, index) for one in words)
@@ -113,7 +113,7 @@ async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
     except NotFoundError:
         known = [text(one, "metadata", "name") for one in await all_jobs(kube, namespace)]
         near = get_close_matches(wanted.name, known, n=1)
-        advice = f"did you mean {near[0]}?" if near else "`pykueue status` shows what is running and pending"
+        advice = f"did you mean {near[0]}?" if near else "`pykueue jobs` lists them"
         raise Missing(f"no job {wanted.name!r} in namespace {namespace}; {advice}") from None
     return indexed(tree, wanted.index)
 
