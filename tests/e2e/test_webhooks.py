@@ -143,12 +143,10 @@ def test_a_running_job_stays_in_its_queue_and_class(team: Team) -> None:
         ({LIMIT: "5"}, f'metadata.labels[{LIMIT}]: Invalid value: "5": field is immutable'),
     ):
         before = job.tree()
-        try:
+        with pytest.raises(ApiError) as error:
             job.patch({"metadata": {"labels": labels}})
-        except ApiError as error:
-            assert error.message == DENIED + says
-        else:
             pytest.fail(f"{labels} were accepted for\n{shown(before)}\nand made it\n{shown(job.tree())}")
+        assert error.value.message == DENIED + says
 
 
 def test_a_job_that_names_a_queue_is_held_back_from_the_start(team: Team) -> None:
