@@ -66,6 +66,21 @@ def test_first_look_creates_pods_and_writes_when_it_began() -> None:
     assert found.events == ()
 
 
+def test_large_pods_are_created_a_few_at_a_time() -> None:
+    large = work(parallelism=1000, completions=1000, template=msgspec.Raw(b'"' + b"x" * (1 << 20) + b'"'))
+    found = plan(large, (), NOW)
+    assert len(found.create) == 63, "64 MiB of templates"
+    assert [(one.reason, one.warning) for one in found.events] == [("PodsHeldBack", True)]
+    assert "63 exist at a time, and others are created as they finish" in found.events[0].note
+    there = tuple(pod(f"p{number}") for number in range(62))
+    assert len(plan(large, there, NOW).create) == 1
+    assert not plan(large, (*there, pod("last", deleting=True)), NOW).create
+    assert len(plan(large, (*there, pod("last", "Succeeded")), NOW).create) == 1
+    small = work(parallelism=1000, completions=1000, template=msgspec.Raw(b"x" * 4096))
+    assert len(plan(small, (), NOW).create) == MOST_AT_ONCE
+    assert not plan(small, (), NOW).events
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "pods", "created"),
     [

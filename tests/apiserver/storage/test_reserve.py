@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.apiserver.storage.logsize import LogSize
 from pykueue.apiserver.storage.records import FullError, Key
 from pykueue.apiserver.storage.store import Store
 from pykueue.base.clock import SystemClock
@@ -94,3 +95,53 @@ async def test_the_reserve_survives_a_backup_by_another_process(tmp_path: Path) 
     assert (tmp_path / "pykueue.db-wal").exists()
     await put(store, 2)
     await store.close()
+
+
+async def test_new_objects_are_refused_before_the_reserve_is_needed(disk: Path) -> None:
+    """Even if many large ones are written at a time; and everything can be deleted, though the disk stays full."""
+    store = Store.open(disk / "pykueue.db", SystemClock())
+    reserve = store.database.reserve
+    assert reserve is not None
+
+    async def create(number: int) -> None:
+        store.spare_reserve(key(number))
+        await put(store, number, 100_000)
+
+    made = await asyncio.gather(*(create(number) for number in range(400)), return_exceptions=True)
+    refused = [one for one in made if one is not None]
+    assert 0 < len(refused) < 400
+    assert all(isinstance(one, FullError) and "is full but for a reserve" in str(one) for one in refused)
+    assert not reserve.low, "nothing of it was used"
+    assert store.unwritten == 0
+    use_up(disk / "filler")
+    for number in [number for number, one in enumerate(made) if one is None]:
+        tree = {"metadata": {"name": f"map-{number}", "deletionTimestamp": "now"}, "data": "x" * 100_000}
+        await store.put(key(number), tree, uid=str(number))
+        await store.drop(key(number), tree)
+    assert store.count("configmaps") == 0
+    # The pages of what was deleted are free, so there is room without room on the disk.
+    await until_low(store, False)
+    await create(1000)
+    await store.close()
+
+
+async def test_a_store_opens_on_a_full_disk_and_objects_can_be_deleted(disk: Path) -> None:
+    store = Store.open(disk / "pykueue.db", SystemClock())
+    for number in range(10):
+        await put(store, number, 100_000)
+    await store.close()
+    use_up(disk / "filler")
+    for _ in range(2):
+        store = Store.open(disk / "pykueue.db", SystemClock())
+        assert store.is_short()
+        (disk / "small").write_bytes(bytes(4096))
+        for number in range(10):
+            await put(store, number, 100_000)
+        await store.close()
+        use_up(disk / "filler")
+
+
+def test_the_log_is_limited_by_bytes() -> None:
+    log = LogSize()
+    assert [log.add(version, 100_000, 250_000) for version in range(1, 6)] == [0, 0, 1, 2, 3]
+    assert log.add(6, 10, 100) == 5, "the last step stays"

@@ -21,13 +21,18 @@ LOG: Final = logging.getLogger(__name__)
 DATABASE_BYTES: Final = 32 * 1024 * 1024
 WAL_BYTES: Final = 20 * 1024 * 1024
 """A little more than the size at which SQLite checkpoints the WAL."""
-START_BYTES: Final = 16 * 1024 * 1024
+START_BYTES: Final = 2 * WAL_BYTES
+"""A start needs one half to open the database, and has the other for the rest."""
+FILES_BYTES: Final = 1024 * 1024
+"""Of a full disk, this much is left to the other files of the data directory."""
 MARGIN_BYTES: Final = 32 * 1024 * 1024
 """New objects are refused when less than this is free beside the reserve, so that few writes need the reserve."""
 LOG_BYTES: Final = 8 * 1024 * 1024
 """How much of the watch log is kept while there is less than the margin."""
 DISK_SHARE: Final = 16
 """Of a small disk, each of them takes this fraction at most."""
+SMALL_SHARE: Final = 16
+"""Of a part of the reserve of a small disk, the log and a commit take this fraction at most."""
 PAGE_BYTES: Final = 4096 + 24
 """A page in the WAL."""
 CHECKPOINT_PAGES: Final = 4_000
@@ -76,7 +81,11 @@ class Reserve:
     @property
     def log_bytes(self) -> int:
         """How much of the watch log is kept while there is less than the margin."""
-        return min(LOG_BYTES, self.share // 4)
+        return min(LOG_BYTES, self.share // SMALL_SHARE)
+
+    def batch_bytes(self, usual: int) -> int:
+        """How large a commit may be while there is less than the margin."""
+        return min(usual, self.share // SMALL_SHARE)
 
     def short(self, unwritten: int = 0) -> bool:
         """Whether less than the margin remains when this many bytes have been written."""
@@ -107,15 +116,13 @@ class Reserve:
     def hold(self) -> None:
         """Allocate what is missing of the reserve, or as much as there is room for."""
         self.seen = boot_nanos()
-        size = os.fstat(self.handle).st_size
-        held = allocated(self.handle, size, min(DATABASE_BYTES, self.share) - self.free)
-        # There may be no WAL yet; SQLite locks nothing in it.
-        with contextlib.suppress(OSError):
-            wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                held = allocated(wal, 0, min(WAL_BYTES, self.share)) and held
-            finally:
-                os.close(wal)
+        # The WAL first: free pages of the database can replace the blocks behind its end, but nothing replaces the WAL.
+        held = self.hold_wal()
+        found = os.fstat(self.handle)
+        wanted = min(DATABASE_BYTES, self.share) - self.free
+        # Small files beside the database need a little, too.
+        possible = found.st_blocks * BLOCK_BYTES - found.st_size + max(0, room(self.handle) - FILES_BYTES)
+        held = allocated(self.handle, found.st_size, min(wanted, possible)) and possible >= wanted and held
         if held == self.low:
             what = "has room again" if held else "is full up to the reserve, rejecting new objects"
             LOG.warning("store: the disk %s file=%s", what, self.path)
@@ -125,9 +132,20 @@ class Reserve:
         if held and room(self.handle) > self.margin:
             self.hold_start()
 
+    def hold_wal(self) -> bool:
+        """Allocate the WAL; False if there is no room for all of it."""
+        # There may be none yet; SQLite locks nothing in it.
+        with contextlib.suppress(OSError):
+            wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                return allocated(wal, 0, min(WAL_BYTES, self.share))
+            finally:
+                os.close(wal)
+        return True
+
     def hold_start(self) -> None:
         """Allocate the space for the next start, or as much as there is room for."""
-        size = min(START_BYTES, self.share)
+        size = min(START_BYTES, 2 * self.share)
         with contextlib.suppress(OSError):
             file = os.open(f"{self.path}{START}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

@@ -342,14 +342,15 @@ class Store:
     def take(self) -> list[Write]:
         """The writes of the next commit."""
         batch: list[Write] = []
-        size = 0
-        while self.queue and len(batch) < BATCH and size < BATCH_BYTES:
+        reserve = self.database.reserve
+        left = reserve.batch_bytes(BATCH_BYTES) if reserve is not None and reserve.short() else BATCH_BYTES
+        while self.queue and len(batch) < BATCH and (not batch or len(self.queue[0].held.body) <= left):
             write = self.queue.popleft()
             if write.lost:
                 self.unwritten -= len(write.held.body)
             else:
                 batch.append(write)
-                size += len(write.held.body)
+                left -= len(write.held.body)
         return batch
 
     def settle(self, batch: Sequence[Write], failures: Mapping[int, Exception]) -> None:
@@ -357,6 +358,7 @@ class Store:
         self.busy = False
         self.unwritten -= sum(len(write.held.body) for write in batch)
         if failures:
+            self.stalled = False
             for place, error in failures.items():
                 self.fail(batch[place], error)
             batch = [write for place, write in enumerate(batch) if place not in failures]
