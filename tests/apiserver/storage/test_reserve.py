@@ -5,6 +5,7 @@ import contextlib
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ async def test_new_objects_are_refused_before_the_reserve_is_needed(disk: Path) 
     assert store.unwritten == 0
     use_up(disk / "filler")
     for number in [number for number, one in enumerate(made) if one is None]:
-        tree = {"metadata": {"name": f"map-{number}", "deletionTimestamp": "now"}, "data": "x" * 100_000}
+        tree: Any = {"metadata": {"name": f"map-{number}", "deletionTimestamp": "now"}, "data": "x" * 100_000}
         await store.put(key(number), tree, uid=str(number))
         await store.drop(key(number), tree)
     assert store.count("configmaps") == 0
