@@ -16,10 +16,11 @@ from typing import Any, Final, Self, TypeVar
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage import datafile
 from pykueue.apiserver.storage.cache import Cache
-from pykueue.apiserver.storage.database import BATCH_BYTES, Database, Row
+from pykueue.apiserver.storage.database import BATCH_BYTES, Database
 from pykueue.apiserver.storage.datafile import Lock
 from pykueue.apiserver.storage.feed import Feed, Watch
 from pykueue.apiserver.storage.logsize import LOG_BYTES, LogSize
+from pykueue.apiserver.storage.pendingwrite import Write
 from pykueue.apiserver.storage.records import (
     Change,
     CompactedError,
@@ -64,47 +65,6 @@ UPKEEP_MICROS: Final = 10 * MICROS
 """How long after writes maintenance runs."""
 CHUNK: Final = 500
 """Versions compacted in one step; a write waits for at most one step."""
-
-
-class Write:
-    """A pending write."""
-
-    __slots__ = ("before", "future", "held", "how", "lost")
-
-    def __init__(
-        self, held: StoredObject, how: How, before: StoredObject | None, future: asyncio.Future[StoredObject]
-    ) -> None:
-        self.held = held
-        self.how = how
-        self.before = before
-        """The pending write that it is based on."""
-        self.future = future
-        self.lost = False
-
-    @property
-    def after(self) -> StoredObject | None:
-        """The object after the write."""
-        return None if self.how == "DELETED" else self.held
-
-    def row(self) -> Row:
-        """The revision to be stored."""
-        held = self.held
-        previous = None if self.before is None else self.before.version
-        return (
-            held.version,
-            previous,
-            self.how,
-            held.key.resource,
-            held.key.namespace,
-            held.key.name,
-            held.uid,
-            held.body,
-        )
-
-    def change(self) -> Change:
-        """The change that watchers see."""
-        before = None if self.before is None else self.before.body
-        return Change(self.held.version, self.held.key, self.how, self.held.body, before)
 
 
 class Store:
