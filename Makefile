@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 .DEFAULT_GOAL := help
 .PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine bench-cli \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
-	crash-short-cluster mutants race race-quick demo picture simulate rewrite check pins audit clean
+	crash-short-cluster mutants race race-quick demo picture cli-docs simulate rewrite check pins audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ picture: .venv/.stamp ## record the demo again for the README
 	@mkdir -p build
 	FORCE_COLOR=1 $(BIN)/python -m pykueue demo > build/demo.txt
 	$(BIN)/python -m bench.picture '$$ make demo' < build/demo.txt > docs/images/demo.svg
+
+cli-docs: .venv/.stamp ## write docs/cli.md, the help of all commands, again
+	$(BIN)/python -m tests.clidocs > docs/cli.md
 
 simulate: .venv/.stamp ## simulate your own cluster (FILES="a.yaml b.yaml", options in ARGS=)
 	$(BIN)/python -m pykueue simulate $(FILES) $(ARGS)
