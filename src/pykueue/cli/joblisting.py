@@ -66,11 +66,13 @@ async def show_active(kube: HttpKube, wanted: Listing) -> None:
     say(found.notes)
     if wanted.watch:
         from pykueue.cli.jobwatch import Changes, Screen, Shown, watch
+        from pykueue.cli.screen import until_signal
 
         shown: Shown = Changes(clock, wanted.output, all_namespaces=wanted.all_namespaces, no_headers=wanted.no_headers)
         if sys.stdout.isatty() and wanted.output is None:
             shown = Screen(clock, all_namespaces=wanted.all_namespaces)
-        await watch(kube, clock, wanted.asked, found, shown)
+        await until_signal(watch(kube, clock, wanted.asked, found, shown))
+        return
     made = columns(found.rows, wanted.output, clock.now(), all_namespaces=wanted.all_namespaces)
     put(found.rows, made, wanted, "JobSummaryList", NO_JOBS)
 

@@ -5,8 +5,8 @@ import contextlib
 import shutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final
 
 from pykueue.base.text import printable
 from pykueue.base.timers import timeout
@@ -18,6 +18,8 @@ LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 HOME: Final = "\x1b[H"
 LINE_END: Final = "\x1b[K"
 REST: Final = "\x1b[J"
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a command that shows something until it is ended."""
 HOW_TO_STOP: Final = "Ctrl-C to stop"
 
 
@@ -39,6 +41,15 @@ def frame(lines: Sequence[str], last: str, width: int, height: int) -> str:
     return HOME + "".join(f"{line[:width]}{LINE_END}\n" for line in shown) + f"{last[:width]}{LINE_END}{REST}"
 
 
+async def until_signal(work: Coroutine[Any, Any, None]) -> None:
+    """Run until a signal ends it: also where SIGINT is ignored, as shells do for jobs in the background."""
+    task = asyncio.ensure_future(work)
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
 async def repaint(read: Callable[[], Awaitable[tuple[Sequence[str], str]]], seconds: float) -> None:
     """Show what `read` returns, lines and a note, again after each interval, until a signal ends it.
 
@@ -46,7 +57,7 @@ async def repaint(read: Callable[[], Awaitable[tuple[Sequence[str], str]]], seco
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     lines, note = await read()
     with alternate():

@@ -1,7 +1,5 @@
 """`pykueue jobs`: list the jobs that run or wait, or those that have finished."""
 
-import sys
-
 import click
 
 from pykueue.cli.flags import choosing_format, choosing_server, namespaced
@@ -83,8 +81,4 @@ def jobs(
         output=output,
         no_headers=no_headers,
     )
-    try:
-        asked(target, "jobs", lambda kube: show(kube, wanted))
-    except KeyboardInterrupt:
-        # It is how a watch ends.
-        sys.exit(0 if watch else 1)
+    asked(target, "jobs", lambda kube: show(kube, wanted))
