@@ -25,6 +25,7 @@ def sections(group: click.Group, above: click.Context, level: int) -> Iterator[s
         command = group.get_command(above, name)
         assert command is not None, name
         ctx = click.Context(command, info_name=name, parent=above, terminal_width=WIDTH, max_content_width=WIDTH)
+        ctx.formatter_class = click.HelpFormatter
         also = [other for other, meant in ALIASES.items() if meant == name and above.parent is None]
         names = "".join(f" (or `pykueue {one}`)" for one in also)
         yield f"{'#' * level} {ctx.command_path}{names}\n\n```text\n{help_of(command, ctx)}\n```\n"
