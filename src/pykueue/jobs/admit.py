@@ -101,10 +101,10 @@ def judged(review: Review, world: AdmitWorld) -> Verdict:
         new, old = as_stored(new), None if old is None else as_stored(old)
         templates = [*changed_templates(review.kind, new, old)]
         found = (*new_mistakes(review.kind, new, old, world), *template_mistakes(templates, world))
-        unknown = [] if review.validation == "Ignore" else [*unknown_fields(templates, world)]
-        if not found and unknown and review.validation == "Strict":
+        unknown = [*unknown_fields(templates, world)] if review.validation == "Strict" else []
+        if not found and unknown:
             return Verdict(message=STRICT + ", ".join(unknown))
-        warnings = (*queue_warnings(review.kind, new, old, world), *unknown)
+        warnings = tuple(queue_warnings(review.kind, new, old, world))
     else:
         return Verdict()
     # The author of a rejected object has to correct it first.
