@@ -30,7 +30,10 @@ def complete(tree: Any) -> Any:
         state.setdefault("message", "")
         state.setdefault("lastTransitionTime", "2026-01-31T12:00:00Z")
     for pod_set in made.get("spec", {}).get("podSets", []):
-        pod_set.setdefault("template", {})
+        spec = pod_set.setdefault("template", {}).get("spec", {})
+        for group in ("containers", "initContainers"):
+            for index, container in enumerate(spec.get(group, [])):
+                container.setdefault("name", f"{group}-{index}".lower())
     return made
 
 

@@ -273,7 +273,7 @@ def test_applies_go_on_across_an_exchange_of_the_definitions(plane: Plane) -> No
     """Both managers apply the same fields, on Kueue's definition and on ours, and each removes what the other wrote."""
     client = plane.client
     theirs = their_definition()
-    ours: dict[str, Any] = next(deepcopy(tree) for tree in crds() if tree["metadata"] == crd_named("workloads"))
+    ours: dict[str, Any] = next(deepcopy(tree) for tree in crds() if tree["metadata"]["name"] == f"workloads.{GROUP}")
     ours["spec"]["conversion"] = {"strategy": "None"}
 
     def apply(status: dict[str, Any], manager: str = "kueue-admission") -> Any:
@@ -328,10 +328,6 @@ def test_managers_keep_and_drop_conditions_of_their_own(plane: Plane) -> None:
     assert apply(ready, "PodsReady", "QuotaReserved", status="False") == {"QuotaReserved=False", "PodsReady=False"}
     assert apply(admission) == {"QuotaReserved=False", "PodsReady=False"}
     assert apply(ready) == set()
-
-
-def crd_named(plural: str) -> dict[str, Any]:
-    return {"name": f"{plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "kueue"}}
 
 
 def their_definition() -> dict[str, Any]:
