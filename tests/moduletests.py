@@ -70,6 +70,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/joblogs.py": ("tests/cli/test_jobverbs.py", "`pykueue logs`, in a process of its own"),
     "cli/jobwaits.py": ("tests/cli/test_jobverbs.py", "`pykueue wait`, in a process of its own"),
     "cli/messages.py": ("tests/cli/test_followjob.py", "every message of `run`"),
+    "cli/objects.py": ("tests/cli/commands/test_list.py", "every list of objects"),
     "cli/ownerdeletion.py": ("tests/cli/commands/test_list.py", "Workloads that are deleted with their jobs"),
     "cli/podlist.py": ("tests/cli/commands/test_list.py", "the pods of a job, on a real server"),
     "cli/server.py": ("tests/cli/commands/test_up.py", "the server, in a process of its own"),

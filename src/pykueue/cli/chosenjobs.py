@@ -7,15 +7,15 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.trees import mappings, text, whole
+from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
 from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
-from pykueue.cli.serverstate import fail
+from pykueue.cli.objects import everything
+from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.port import JOBS, Kube, KubeError, NotFoundError, UnansweredError
 
 ERROR: Final = 1
-UNAUTHORIZED: Final = 401
 INDEX_DIGITS_MAX: Final = 10
 
 
@@ -133,9 +133,7 @@ def indexed(tree: Tree, index: int | None) -> Chosen:
 
 async def all_jobs(kube: Kube, namespace: str, *, labels: str = "") -> list[Tree]:
     """The Jobs of a namespace with these labels, the oldest first."""
-    jobs: list[Tree] = []
-    async for page in kube.pages(JOBS, namespace, labels=labels):
-        jobs += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # decoded JSON is Json
+    jobs = await everything(kube, JOBS, namespace, labels=labels)
     return sorted(jobs, key=lambda one: (text(one, "metadata", "creationTimestamp"), text(one, "metadata", "name")))
 
 

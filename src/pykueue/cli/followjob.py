@@ -10,15 +10,17 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import DEPENDENCIES_GATE, Label, WorkloadCondition
-from pykueue.api.trees import mapping, mappings, text, whole
+from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.admitted import borrowing_note, start_problem
+from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, pods_of, started_at
 from pykueue.cli.messages import tell
 from pykueue.cli.needed import annotations_of, why_held
+from pykueue.cli.objects import each
 from pykueue.cli.output import Output
 from pykueue.cli.reasons import LOOKS, Preemptors, with_reason
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
@@ -38,7 +40,6 @@ from pykueue.kube.port import (
     UnansweredError,
 )
 
-INTERRUPTED: Final = 130
 ERROR: Final = 1
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
@@ -320,9 +321,8 @@ class Following:
     async def look_at_pods(self) -> bool:
         """Refresh its pods and return whether that succeeded; deleted pods keep their last known state."""
         try:
-            async for page in self.kube.pages(PODS, self.namespace, labels=pods_of(self.uid, self.index)):
-                for _, pod in mappings(msgspec.json.decode(page), "items"):
-                    self.learn(PODS, {"type": "MODIFIED", "object": dict(pod)})  # type: ignore[arg-type]  # decoded JSON
+            async for pod in each(self.kube, PODS, self.namespace, labels=pods_of(self.uid, self.index)):
+                self.learn(PODS, {"type": "MODIFIED", "object": pod})
         except UnansweredError:
             # The server may be restarting.
             await self.clock.sleep(AGAIN_MICROS)

@@ -1,23 +1,20 @@
 """Print the output of Jobs, each pod in order."""
 
 from collections.abc import Sequence
-from typing import Final
-
-import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.trees import mappings, text
+from pykueue.api.trees import text
 from pykueue.base.clock import SystemClock
 from pykueue.cli.chosenjobs import ERROR, Chosen, Missing, Named, chosen_jobs, report
-from pykueue.cli.followjob import INTERRUPTED, RAN, Following
+from pykueue.cli.followjob import RAN, Following
+from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobend import COMPLETION_INDEX, pods_of, started_at
 from pykueue.cli.messages import tell
+from pykueue.cli.objects import everything
 from pykueue.cli.output import Output
 from pykueue.cli.target import Target
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import PODS, Kube
-
-__all__: Final = ("INTERRUPTED", "Logs")
 
 
 class Logs:
@@ -72,9 +69,7 @@ class Logs:
 
     async def printed(self, kube: HttpKube, job: Chosen) -> int:
         """Print the present output of a Job; return the exit code."""
-        pods: list[Tree] = []
-        async for page in kube.pages(PODS, self.namespace, labels=pods_of(job.uid, job.index)):
-            pods += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # decoded JSON is Json
+        pods = await everything(kube, PODS, self.namespace, labels=pods_of(job.uid, job.index))
         ran = sorted((one for one in pods if text(one, "status", "phase") in RAN), key=place)
         if not ran and not job.ended:
             tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and says why it is pending")

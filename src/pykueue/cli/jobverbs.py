@@ -7,13 +7,15 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import Annotation, Label, WorkloadCondition
-from pykueue.api.trees import mapping, mappings, member, text
+from pykueue.api.trees import mapping, member, text
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, micro_time
 from pykueue.bridge.sentences import condition
-from pykueue.cli.chosenjobs import ERROR, UNAUTHORIZED, Chosen, Missing, Named, all_jobs, chosen_jobs, found, report
+from pykueue.cli.chosenjobs import ERROR, Chosen, Missing, Named, all_jobs, chosen_jobs, found, report
 from pykueue.cli.messages import tell
+from pykueue.cli.objects import each
+from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.jobs.activation import HOLD, YES
 from pykueue.kube.port import (
     JOBS,
@@ -234,9 +236,8 @@ async def workloads_of(kube: Kube, namespace: str, jobs: Sequence[Chosen]) -> di
     labels = f"{Label.JOB_UID} in ({uids})" if 0 < len(jobs) <= UIDS_MAX else Label.JOB_UID.value
     by_job: dict[str, Tree] = {}
     try:
-        async for page in kube.pages(WORKLOADS, namespace, labels=labels):
-            for _, one in mappings(msgspec.json.decode(page), "items"):
-                by_job[text(one, "metadata", "labels", Label.JOB_UID)] = dict(one)  # type: ignore[arg-type]  # decoded JSON is Json
+        async for one in each(kube, WORKLOADS, namespace, labels=labels):
+            by_job[text(one, "metadata", "labels", Label.JOB_UID)] = one
     except DeniedError as error:
         if error.code == UNAUTHORIZED:
             raise

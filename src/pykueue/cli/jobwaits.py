@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.core import Tree
 from pykueue.api.durations import Micros
-from pykueue.api.trees import mapping, mappings, text
+from pykueue.api.trees import mapping, text
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import timeout
@@ -17,9 +16,9 @@ from pykueue.base.units import MICROS
 from pykueue.cli.chosenjobs import ERROR, Chosen, Missing, Named, chosen_jobs, report
 from pykueue.cli.jobend import codes_of, end_of, pods_of
 from pykueue.cli.messages import tell
+from pykueue.cli.objects import everything
 from pykueue.kube.port import JOBS, PODS, DeniedError, GoneError, Kube, KubeError
 
-INTERRUPTED: Final = 130
 TIMED_OUT: Final = 124
 """As timeout(1) exits."""
 AGAIN_MICROS: Final = MICROS // 2
@@ -160,10 +159,8 @@ class Waiting:
 
 async def exit_code(kube: Kube, namespace: str, job: Chosen) -> int:
     """The exit code of the last pod of a failed Job, or of one index of it; 0 if it is not known."""
-    pods: list[Tree] = []
     try:
-        async for page in kube.pages(PODS, namespace, labels=pods_of(job.uid, job.index)):
-            pods += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[arg-type]  # decoded JSON is Json
+        pods = await everything(kube, PODS, namespace, labels=pods_of(job.uid, job.index))
     except DeniedError:
         return 0
     return next((code for code in reversed(codes_of(pods)) if code), 0)

@@ -17,6 +17,7 @@ from pykueue.base.units import Instant
 from pykueue.cli.discovery import Served, kinds_of, positions
 from pykueue.cli.formats import echo, printed
 from pykueue.cli.listing import Listed, Row, Wanted, job_type, nothing_found, owners, status
+from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import GAP
 from pykueue.cli.writes import bare
@@ -127,9 +128,8 @@ async def cluster_queues(kube: HttpKube, trees: Sequence[Tree]) -> dict[tuple[st
     found: dict[tuple[str, str], str] = {}
     for namespace in sorted(waiting):
         try:
-            async for page in kube.pages(LOCAL_QUEUES, namespace):
-                for _, one in mappings(msgspec.json.decode(page), "items"):
-                    found[namespace, text(one, "metadata", "name")] = text(one, "spec", "clusterQueue")
+            async for one in each(kube, LOCAL_QUEUES, namespace):
+                found[namespace, text(one, "metadata", "name")] = text(one, "spec", "clusterQueue")
         except DeniedError:
             continue
     return found

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from pykueue.api.trees import Tree, mappings, text
+from pykueue.api.trees import Tree, text
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 from pykueue.cli.discovery import kinds_of
 from pykueue.cli.listing import owners
+from pykueue.cli.objects import everything
 from pykueue.cli.serverstate import fail
 from pykueue.cli.writes import SUFFIXES, delete, reference
 from pykueue.kube.client.http import HttpKube
@@ -44,10 +45,7 @@ async def planned(kube: HttpKube, names: Sequence[str], namespace: str) -> list[
 
 async def found(kube: HttpKube, names: Sequence[str], namespace: str) -> list[Tree]:
     """The Workloads; a name that does not exist is reported."""
-    trees: list[Tree] = []
-    if not names:
-        async for page in kube.pages(WORKLOADS, namespace):
-            trees += (one for _, one in mappings(msgspec.json.decode(page), "items"))
+    trees: list[Tree] = [] if names else [*await everything(kube, WORKLOADS, namespace)]
     for name in names:
         try:
             trees.append(msgspec.json.decode(await kube.get(WORKLOADS, name, namespace)))

@@ -1,7 +1,7 @@
 """Read and render the state of the queues: the machine, quota usage, and pending jobs with their reasons."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text, check_states
 from pykueue.cli.admitted import start_problem
 from pykueue.cli.amounts import readable
+from pykueue.cli.objects import each
 from pykueue.cli.reasons import Preemptors
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import hanging, table
@@ -101,22 +102,22 @@ async def unread(kube: HttpKube) -> tuple[str, ...]:
 
 async def read_state(kube: Kube, namespace: str) -> ServerState:
     """The state that an API reports."""
-    nodes = [one async for one in listed(kube, NODES)]
+    nodes = [one async for one in each(kube, NODES)]
     capacity = mapping(nodes[0], "status", "allocatable") if nodes else {}
     shown_first = ("cpu", "memory")
     rest = sorted(name for name in capacity if name not in (*shown_first, "pods", "ephemeral-storage"))
     machine = ", ".join(
         f"{readable(name, amount(name, capacity[name]))} {name}" for name in (*shown_first, *rest) if name in capacity
     )
-    queues = tuple([queue_of(one) async for one in listed(kube, CLUSTER_QUEUES)])
+    queues = tuple([queue_of(one) async for one in each(kube, CLUSTER_QUEUES)])
     seen = ""
     try:
-        doors = [one async for one in listed(kube, LOCAL_QUEUES)]
+        doors = [one async for one in each(kube, LOCAL_QUEUES)]
     except DeniedError as error:
         if error.code == UNAUTHORIZED:
             raise
         seen = namespace
-        doors = [one async for one in listed(kube, LOCAL_QUEUES, namespace)]
+        doors = [one async for one in each(kube, LOCAL_QUEUES, namespace)]
     return ServerState(
         machine,
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
@@ -135,7 +136,7 @@ async def failing_jobs(kube: Kube, namespace: str, doors: Sequence[Tree]) -> lis
     found: dict[str, FailingJob] = {}
     try:
         # A pod whose first container cannot start is Pending, as is one that waits for a node.
-        async for pod in listed(kube, PODS, namespace, fields="status.phase=Pending"):
+        async for pod in each(kube, PODS, namespace, fields="status.phase=Pending"):
             within, owner = text(pod, "metadata", "namespace"), controller_of(pod)
             if not (why := start_problem(pod)) or f"{within}/{owner}" in found:
                 continue
@@ -164,7 +165,7 @@ async def pending_workloads(kube: Kube, seen: str, doors: Sequence[Tree]) -> lis
         (came, pending, {}) for came, pending in await unqueued(kube, seen)
     ]
     for one in crowded:
-        async for workload in listed(kube, WORKLOADS, one):
+        async for workload in each(kube, WORKLOADS, one):
             pending = pending_workload(workload)
             if pending is not None:
                 found.append((text(workload, "metadata", "creationTimestamp"), pending, workload))
@@ -209,7 +210,7 @@ async def unsettled_namespaces(kube: Kube, namespace: str) -> set[str]:
     try:
         return {
             text(one, "metadata", "namespace")
-            async for one in listed(kube, JOBS, namespace, fields="status.successful=0")
+            async for one in each(kube, JOBS, namespace, fields="status.successful=0")
             if member(one, "spec", "suspend") is True and text(one, "metadata", "labels", Label.QUEUE)
         }
     except DeniedError:
@@ -222,7 +223,7 @@ async def unqueued(kube: Kube, namespace: str) -> list[tuple[str, PendingWorkloa
     They are found by their Events, which are far fewer than finished Jobs.
     """
     try:
-        events = [one async for one in listed(kube, EVENTS, namespace, fields=f"reason={UNQUEUED}")]
+        events = [one async for one in each(kube, EVENTS, namespace, fields=f"reason={UNQUEUED}")]
     except DeniedError:
         return []
     found: list[tuple[str, PendingWorkload]] = []
@@ -255,13 +256,6 @@ def is_crowded(door: Tree) -> bool:
         whole(door, "status", f"{state}Workloads") or 0 for state in ("pending", "reserving", "admitted")
     )
     return pending > 0 or reserving > admitted
-
-
-async def listed(kube: Kube, resource: Resource, namespace: str = "", fields: str = "") -> AsyncIterator[Tree]:
-    """All objects of a kind, one by one."""
-    async for page in kube.pages(resource, namespace, fields=fields):
-        for _, one in mappings(msgspec.json.decode(page), "items"):
-            yield one
 
 
 def queue_of(tree: Tree) -> Queue:

@@ -11,8 +11,9 @@ from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER
 from pykueue.bridge.sentences import condition, named, pending_text, unnamed
+from pykueue.cli.objects import everything
 from pykueue.engine.record.parsing import Preemption, preemption
-from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError, Resource
+from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError
 
 LOOKS: Final = 20
 """How often to poll for something that is about to be written."""
@@ -70,14 +71,14 @@ class Preemptors:
             return None
         for within in ("", namespace):
             with contextlib.suppress(DeniedError):
-                found = await self.listed(WORKLOADS, within, labels=f"{Label.JOB_UID}={known.job_uid}")
+                found = await everything(self.kube, WORKLOADS, within, labels=f"{Label.JOB_UID}={known.job_uid}")
                 return next((one for one in found if text(one, "metadata", "uid") == known.uid), None)
         return None
 
     async def note(self, uids: set[str], namespace: str, since: str) -> str:
         """The note of the newest preemption Event on these objects since this time; empty if there is none."""
         try:
-            events = await self.listed(EVENTS, namespace, fields=f"reason={PREEMPTED}")
+            events = await everything(self.kube, EVENTS, namespace, fields=f"reason={PREEMPTED}")
         except DeniedError:
             return ""
         found = [
@@ -87,10 +88,3 @@ class Preemptors:
         ]
         last = max(found, default=("", ""))
         return last[1] if last[0][:SECONDS] >= since else ""
-
-    async def listed(self, resource: Resource, namespace: str, *, labels: str = "", fields: str = "") -> list[Tree]:
-        """Some objects of a kind."""
-        found: list[Tree] = []
-        async for page in self.kube.pages(resource, namespace, labels=labels, fields=fields):
-            found += [dict(one) for _, one in mappings(msgspec.json.decode(page), "items")]
-        return found

@@ -4,16 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
-
-from pykueue.api.core import Tree
-from pykueue.api.trees import mappings
 from pykueue.base.clock import SystemClock
 from pykueue.cli.serverstate import UNAUTHORIZED, fail, rejected_credentials
 from pykueue.cli.target import Target
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.port import Kube, KubeError, Resource, UnansweredError
+from pykueue.kube.port import KubeError, UnansweredError
 
 Answer = TypeVar("Answer")
 
@@ -45,12 +41,3 @@ def explained(error: KubeError | CredentialError, target: Target) -> str:
         return rejected_credentials(target.file, target.context, error.message)
     hint = target.hint() if isinstance(error, UnansweredError) else ""
     return f"{target.connection.server}: {error}{hint}"
-
-
-async def everything(kube: Kube, resource: Resource, namespace: str = "", *, labels: str = "") -> list[Tree]:
-    """All objects of a kind, of one namespace or of all; each names its kind, as the items of a list need not."""
-    kind: Tree = {"apiVersion": resource.api_version, "kind": resource.kind}
-    found: list[Tree] = []
-    async for page in kube.pages(resource, namespace, labels=labels):
-        found += [{**kind, **one} for _, one in mappings(msgspec.json.decode(page), "items")]  # type: ignore[dict-item]
-    return found

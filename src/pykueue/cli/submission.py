@@ -7,9 +7,10 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import DEFAULT_QUEUE, Label
-from pykueue.api.trees import mapping, mappings, text
+from pykueue.api.trees import mapping, text
 from pykueue.cli.messages import tell
 from pykueue.cli.needed import annotations_of, unknown
+from pykueue.cli.objects import names
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.target import Target
 from pykueue.jobs.dependencies import needs_of
@@ -21,7 +22,6 @@ from pykueue.kube.port import (
     ExistsError,
     Kube,
     NotFoundError,
-    Resource,
 )
 
 MISUSED: Final = 2
@@ -51,14 +51,14 @@ class Submission:
             if queue:
                 await self.kube.get(LOCAL_QUEUES, queue, self.namespace)
             else:
-                names = await self.names(LOCAL_QUEUES, self.namespace)
-                queue = DEFAULT_QUEUE if DEFAULT_QUEUE in names else names[0] if len(names) == 1 else ""
+                known = sorted(await names(self.kube, LOCAL_QUEUES, self.namespace))
+                queue = DEFAULT_QUEUE if DEFAULT_QUEUE in known else known[0] if len(known) == 1 else ""
                 if not queue:
-                    tell(f"--queue: choose the queue to submit to with -q QUEUE; {advice(names)}")
+                    tell(f"--queue: choose the queue to submit to with -q QUEUE; {advice(known)}")
                     return MISUSED
         except NotFoundError:
-            names = await self.names(LOCAL_QUEUES, self.namespace)
-            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {advice(names)}")
+            known = sorted(await names(self.kube, LOCAL_QUEUES, self.namespace))
+            tell(f"--queue: no LocalQueue {queue!r} in namespace {self.namespace}; {advice(known)}")
             return MISUSED
         except DeniedError as error:
             if error.code == UNAUTHORIZED:
@@ -109,8 +109,8 @@ class Submission:
             if name:
                 await self.kube.get(WORKLOAD_PRIORITY_CLASSES, name)
         except NotFoundError:
-            names = ", ".join(await self.names(WORKLOAD_PRIORITY_CLASSES))
-            advice = f"use one of: {names}" if names else "none exists; create one, or omit --priority"
+            known = ", ".join(sorted(await names(self.kube, WORKLOAD_PRIORITY_CLASSES)))
+            advice = f"use one of: {known}" if known else "none exists; create one, or omit --priority"
             tell(f"--priority: no WorkloadPriorityClass {name!r}; {advice}")
             return False
         except DeniedError as error:
@@ -118,13 +118,6 @@ class Submission:
             if error.code == UNAUTHORIZED:
                 raise
         return True
-
-    async def names(self, resource: Resource, namespace: str = "") -> list[str]:
-        """The names of all objects of a kind."""
-        found: list[str] = []
-        async for page in self.kube.pages(resource, namespace):
-            found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
-        return sorted(found)
 
 
 def advice(queues: list[str]) -> str:

@@ -6,12 +6,13 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import GROUP
-from pykueue.api.trees import mappings, text
+from pykueue.api.trees import text
 from pykueue.base.clock import SystemClock
+from pykueue.cli.objects import names
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError, Resource
+from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, ExistsError, Kube, KubeError
 
 API_VERSION: Final = f"{GROUP}/v1beta2"
 
@@ -52,14 +53,6 @@ async def prepare(connection: Connection, namespace: str, queues: tuple[str, ...
         raise PrepareError(f"{connection.server}: {error}") from error
     finally:
         await kube.close()
-
-
-async def names(kube: Kube, resource: Resource, namespace: str = "") -> list[str]:
-    """The names of all objects of a kind."""
-    found: list[str] = []
-    async for page in kube.pages(resource, namespace):
-        found += [text(one, "metadata", "name") for _, one in mappings(msgspec.json.decode(page), "items")]
-    return found
 
 
 async def ensure(kube: Kube, tree: Tree) -> None:

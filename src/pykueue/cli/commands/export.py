@@ -72,7 +72,7 @@ async def collected(kube: "HttpKube", parts: tuple[str, ...], folder: "Path | No
     """The objects of these parts, in an order in which they can be applied."""
     from pykueue.api.trees import text
     from pykueue.cli.exporting import Moved, cleaned, job, namespace, waits
-    from pykueue.cli.session import everything
+    from pykueue.cli.objects import everything
     from pykueue.kube.port import (
         CLUSTER_QUEUES,
         COHORTS,

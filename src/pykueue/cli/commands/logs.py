@@ -45,7 +45,8 @@ def logs(
     it is missing; 2, invalid input; 130, Ctrl-C.
     """
     from pykueue.cli.chosenjobs import names_of
-    from pykueue.cli.joblogs import INTERRUPTED, Logs
+    from pykueue.cli.groups import INTERRUPTED
+    from pykueue.cli.joblogs import Logs
     from pykueue.cli.session import answered
     from pykueue.cli.target import chosen
 

@@ -116,8 +116,9 @@ def add(
     import msgspec
 
     from pykueue.cli.examplequeues import cluster_queue, named
+    from pykueue.cli.objects import everything
     from pykueue.cli.queueplans import LIMITS, PlanError, capacity, described, limited, overcommitted, quotas
-    from pykueue.cli.session import asked, everything
+    from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, RESOURCE_FLAVORS
 
@@ -192,8 +193,9 @@ def set_quota(
         fail("name the quota to change: --share, --cpu, --memory or --gpu")
     import msgspec
 
+    from pykueue.cli.objects import everything
     from pykueue.cli.queueplans import PlanError, capacity, changed, described, overcommitted, quotas
-    from pykueue.cli.session import asked, everything
+    from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, NODES, ConflictError
 
@@ -244,7 +246,8 @@ def remove(
     Exit codes: 0, success; 1, jobs use it, or the server refused it or does not respond.
     """
 
-    from pykueue.cli.session import asked, everything
+    from pykueue.cli.objects import everything
+    from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NotFoundError
 
@@ -292,7 +295,7 @@ def quotas_of(cpu: str | None, memory: str | None, gpu: int | None) -> dict[str,
 async def flavor_of(kube: "HttpKube", wanted: str | None) -> tuple[str, bool]:
     """The ResourceFlavor for a new queue, and whether it has to be created; exits if several could be meant."""
     from pykueue.cli.examplequeues import FLAVOR
-    from pykueue.cli.session import everything
+    from pykueue.cli.objects import everything
     from pykueue.kube.port import RESOURCE_FLAVORS
 
     names = sorted(text(one, "metadata", "name") for one in await everything(kube, RESOURCE_FLAVORS))
@@ -311,7 +314,7 @@ async def existing(kube: "HttpKube", name: str) -> Tree:
     """A ClusterQueue; exits with an error if it does not exist."""
     import msgspec
 
-    from pykueue.cli.session import everything
+    from pykueue.cli.objects import everything
     from pykueue.kube.port import CLUSTER_QUEUES, NotFoundError
 
     try:

@@ -89,8 +89,8 @@ def top(
 
 async def read(kube: "HttpKube", namespace: str) -> tuple[list["Usage"], str]:
     """The rows, and a note about what this user may not see."""
+    from pykueue.cli.objects import everything
     from pykueue.cli.serverstate import UNAUTHORIZED
-    from pykueue.cli.session import everything
     from pykueue.cli.usage import local_rows, usage
     from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, DeniedError
 

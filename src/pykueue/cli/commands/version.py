@@ -46,6 +46,7 @@ async def lines(kube: Any) -> tuple[str, ...]:
     import msgspec
 
     from pykueue.api.trees import mappings, text
+    from pykueue.cli.objects import everything
     from pykueue.kube.client.http import Call
     from pykueue.kube.port import DeniedError, NotFoundError, Resource
 
@@ -58,8 +59,7 @@ async def lines(kube: Any) -> tuple[str, ...]:
     except (NotFoundError, DeniedError):
         # It may be installed in another namespace.
         try:
-            async for page in kube.pages(deployments, fields=f"metadata.name={DEPLOYMENT}"):
-                found += (one for _, one in mappings(msgspec.json.decode(page), "items"))
+            found = await everything(kube, deployments, fields=f"metadata.name={DEPLOYMENT}")
         except (NotFoundError, DeniedError):
             return (server,)
     images = (

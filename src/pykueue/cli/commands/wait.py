@@ -45,7 +45,8 @@ def wait(
     """
     from pykueue.cli.amounts import duration_of
     from pykueue.cli.chosenjobs import names_of
-    from pykueue.cli.jobwaits import INTERRUPTED, Waiting
+    from pykueue.cli.groups import INTERRUPTED
+    from pykueue.cli.jobwaits import Waiting
     from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
