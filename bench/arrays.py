@@ -9,8 +9,8 @@ import uvloop
 from bench import kernel
 from bench.floors import Floor, Result
 from bench.upserver import QUEUE, Server, serving
-from pykueue.cli.arrays import array_of
-from pykueue.cli.runjob import job, resources
+from pykueue.cli.run.arrays import array_of
+from pykueue.cli.run.job import job, resources
 from pykueue.kube.port import JOBS
 
 TASKS: Final = 1_000

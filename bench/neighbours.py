@@ -28,7 +28,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import CLUSTER_QUEUES, JOBS
-from pykueue.node.accounts import Account
+from pykueue.node.setup.accounts import Account
 
 LOUD: Final = "loud"
 CREATORS: Final = 64

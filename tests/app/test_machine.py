@@ -27,14 +27,14 @@ from pykueue.app.machine import Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.units import MICROS, Instant
-from pykueue.cli.examplequeues import example
-from pykueue.cli.queuestate import shown, whole_state
-from pykueue.cli.server import READING, UpOptions, greeting
+from pykueue.cli.localserver.server import READING, UpOptions, greeting
+from pykueue.cli.queues.examples import example
+from pykueue.cli.queues.state import shown, whole_state
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import JOBS, LOCAL_QUEUES, WORKLOADS
-from pykueue.node import accounts
 from pykueue.node.machine import Machine
+from pykueue.node.setup import accounts
 from tests import builders
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a job as another user")

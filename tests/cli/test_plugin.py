@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
-from pykueue.cli import plugin
-from pykueue.cli.main import cli
+from pykueue.cli.main import cli, complete
 from pykueue.cli.target import chosen
 
 PROGRAM = "import sys; sys.argv[0] = '/usr/bin/kubectl-pykueue'; from pykueue.cli.main import main; main()"
@@ -51,7 +50,7 @@ def test_kubectl_gets_completions_in_its_own_form(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-pykueue", "resu"])
-    plugin.complete()
+    complete()
     summary = cli.get_command(cli.make_context("pykueue", ["--version"], resilient_parsing=True), "resume")
     assert summary is not None
     assert capsys.readouterr().out == f"resume\t{summary.get_short_help_str()}\n:4\n"

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from pykueue.audit.follow import Server
-from pykueue.node.limits import pids_default, tasks_of
+from pykueue.node.setup.limits import pids_default, tasks_of
 from pykueue.node.spawn import LOG_BYTES_MAX, LOG_FILES_MAX
 from pykueue.node.supervision.processes import process_start
 from tests import builders

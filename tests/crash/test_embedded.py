@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from pykueue.node.environment import command_line
+from pykueue.node.setup.environment import command_line
 from pykueue.node.supervision.processes import MARK as ATTEMPT
 from tests.crash.embedded import Row, Run, ended, summary
 from tests.crash.embedded_load import MARK, Book, Diary, Work, job

@@ -18,7 +18,7 @@ from pykueue.api.install.crds import crds
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
 from pykueue.api.rules.table import BY_WEBHOOK, check_webhook, default, webhook_name
-from pykueue.api.trees import Tree
+from pykueue.api.trees import Tree, text
 from pykueue.kube.port import Resource
 from tests.api.rules.cases import Case
 from tests.api.rules.cases_workload import WORKLOAD_CASES
@@ -273,7 +273,9 @@ def test_applies_go_on_across_an_exchange_of_the_definitions(plane: Plane) -> No
     """Both managers apply the same fields, on Kueue's definition and on ours, and each removes what the other wrote."""
     client = plane.client
     theirs = their_definition()
-    ours: dict[str, Any] = next(deepcopy(tree) for tree in crds() if tree["metadata"]["name"] == f"workloads.{GROUP}")
+    ours: dict[str, Any] = next(
+        deepcopy(tree) for tree in crds() if text(tree, "metadata", "name") == f"workloads.{GROUP}"
+    )
     ours["spec"]["conversion"] = {"strategy": "None"}
 
     def apply(status: dict[str, Any], manager: str = "kueue-admission") -> Any:

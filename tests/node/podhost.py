@@ -13,10 +13,10 @@ from pykueue.base.clock import Clock, SystemClock
 from pykueue.kube.logs import LogQuery
 from pykueue.kube.notices import Notice
 from pykueue.kube.port import PODS, SECRETS
-from pykueue.node.gpus import Gpu
 from pykueue.node.machine import Machine
 from pykueue.node.prepare import CONFIG_MAPS
 from pykueue.node.runner import Runner, Settings
+from pykueue.node.setup.gpus import Gpu
 from tests.fakes.faulty import Faulty
 from tests.patience import soon_async
 

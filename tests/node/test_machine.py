@@ -14,8 +14,8 @@ from pykueue.base.clock import START, ManualClock
 from pykueue.base.units import MICROS, micro_time
 from pykueue.kube.port import LEASES, NODES, KubeError, Patch
 from pykueue.kubecontrollers.lostpods import PATIENCE_SECONDS
-from pykueue.node.gpus import Gpu
 from pykueue.node.machine import LIMITS, Machine, NodeRegistration, find_machine, kept_name, node_name, node_tree
+from pykueue.node.setup.gpus import Gpu
 from tests.fakes.faulty import Faulty, settle
 from tests.node.podhost import pod_api
 

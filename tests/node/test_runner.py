@@ -13,8 +13,8 @@ import pytest
 from pykueue.api.trees import text
 from pykueue.kube.port import PODS, KubeError
 from pykueue.node import attempts
-from pykueue.node.accounts import Account
 from pykueue.node.podplan import FIRST_SECONDS
+from pykueue.node.setup.accounts import Account
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
 from tests.node.podhost import host, shell

@@ -16,9 +16,9 @@ from pykueue.apiserver.storage.datafile import backup
 from pykueue.base.units import Instant
 from pykueue.kube.port import PODS
 from pykueue.node import attempts, containers
-from pykueue.node.gpus import Gpu
 from pykueue.node.machine import Machine
 from pykueue.node.runner import Runner, Settings
+from pykueue.node.setup.gpus import Gpu
 from pykueue.node.supervision.processes import process_start
 from tests.node.podhost import NODE, Host, host, pod_api, shell
 from tests.patience import overdue

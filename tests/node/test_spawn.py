@@ -22,7 +22,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.units import Moment
 from pykueue.node import attempts
 from pykueue.node.attempts import Attempt
-from pykueue.node.limits import Limits, end_cgroup, own_cgroup
+from pykueue.node.setup.limits import Limits, end_cgroup, own_cgroup
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision import supervisor
 from pykueue.node.supervision.forkserver import REQUEST_BYTES_MAX, ForkServer

@@ -38,11 +38,11 @@ from pykueue.kube.client.kubeconfig import KubeconfigError, read_kubeconfig
 from pykueue.kube.port import ExistsError, KubeError, Patch, Resource
 from pykueue.kube.tls import TlsError
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
-from pykueue.node.accounts import Account
-from pykueue.node.containerruntime import Runtime
 from pykueue.node.machine import Machine
 from pykueue.node.runner import Runner
 from pykueue.node.runner import Settings as RunnerSettings
+from pykueue.node.setup.accounts import Account
+from pykueue.node.setup.containerruntime import Runtime
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import forbidden
 from pykueue.base.struct import Frozen
 from pykueue.kube.port import Resource
-from pykueue.node.accounts import Account
-from pykueue.node.gpus import share_errors
 from pykueue.node.ignoredfields import ignored, spec_in
-from pykueue.node.securitycontext import id_errors, scope
+from pykueue.node.setup.accounts import Account
+from pykueue.node.setup.gpus import share_errors
+from pykueue.node.setup.securitycontext import id_errors, scope
 
 
 class PodAdmission(Frozen):

@@ -6,18 +6,18 @@ It shares nothing with the manager except the wire types. `follow` feeds it from
 from collections.abc import Iterator
 from typing import Protocol
 
-from pykueue.audit.capacity import Capacity
-from pykueue.audit.conditions import Conditions
-from pykueue.audit.covered import Covered
-from pykueue.audit.losses import Losses
-from pykueue.audit.order import Order
-from pykueue.audit.overuse import Overuse
-from pykueue.audit.preemption import Preemption
-from pykueue.audit.reruns import Reruns
-from pykueue.audit.starts import Starts
-from pykueue.audit.stuck import Stuck
+from pykueue.audit.rules.capacity import Capacity
+from pykueue.audit.rules.conditions import Conditions
+from pykueue.audit.rules.covered import Covered
+from pykueue.audit.rules.losses import Losses
+from pykueue.audit.rules.order import Order
+from pykueue.audit.rules.overuse import Overuse
+from pykueue.audit.rules.preemption import Preemption
+from pykueue.audit.rules.reruns import Reruns
+from pykueue.audit.rules.starts import Starts
+from pykueue.audit.rules.stuck import Stuck
+from pykueue.audit.rules.undone import Undone
 from pykueue.audit.times import MICROS, Instant
-from pykueue.audit.undone import Undone
 from pykueue.audit.uptime import Uptime
 from pykueue.audit.views import Event
 from pykueue.audit.world import Change, Finding, Settings, World

@@ -1,5 +1,6 @@
 """The `pykueue` command line. The module of a command is imported only when that command runs."""
 
+import sys
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -125,6 +126,8 @@ COMMON_OPTIONS: Final = frozenset(
     {"-n", "--namespace", "-A", "--all-namespaces", "-o", "--output", "--kubeconfig", "--context", "--data"}
 )
 """Options of many commands, which kubectl accepts before a command as well."""
+NO_FILES: Final = 4
+"""Tells kubectl not to complete the names of files."""
 
 
 class Commands(Group):
@@ -232,3 +235,14 @@ def main() -> None:
     if is_plugin():
         click.Context.formatter_class = PluginHelp
     cli(prog_name=SHOWN if is_plugin() else "pykueue")
+
+
+def complete() -> None:
+    """Print completions as kubectl expects them of its plugins: one in each line, then what to do with them."""
+    from click.shell_completion import ShellComplete
+
+    *words, last = sys.argv[1:] or [""]
+    for one in ShellComplete(cli, {}, "pykueue", "").get_completions(words, last):
+        if one.type == "plain":
+            click.echo(f"{one.value}\t{one.help}" if one.help else one.value)
+    click.echo(f":{NO_FILES}")

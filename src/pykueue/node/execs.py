@@ -26,10 +26,10 @@ from pykueue.base.timers import timeout, waited
 from pykueue.kube.execs import STDERR, STDOUT, ExecEnd, ExecError, ExecQuery, ExecSession
 from pykueue.node.attempts import Process
 from pykueue.node.containerlogs import LOOK_MICROS, ContainerLogs, Reader, log_end
-from pykueue.node.containerruntime import exec_argv
 from pykueue.node.containers import Container, Sandbox
 from pykueue.node.hooks import CANNOT
 from pykueue.node.prepare import TERM, StartBuilder
+from pykueue.node.setup.containerruntime import exec_argv
 from pykueue.node.spawn import Console, Spawner, SpawnError, Start
 from pykueue.node.supervision import console, logfiles
 

@@ -15,15 +15,15 @@ from pykueue.api.trees import has, mapping, member, text, whole
 from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
 from pykueue.kube.port import JOBS, KubeError
-from pykueue.node.containerruntime import Runtime, container_name, remove_argv
 from pykueue.node.containers import Container, Sandbox
-from pykueue.node.environment import strings
 from pykueue.node.podplan import grace_seconds, label
 from pykueue.node.prepare import JOB_NAME, NoRoomError, StartBuilder, StartFailure
 from pykueue.node.probes import Answer, Kind, Prober, ask, http, port_of, probes_of, within
+from pykueue.node.setup.containerruntime import Runtime, container_name, remove_argv
+from pykueue.node.setup.environment import strings
+from pykueue.node.setup.volumes import VolumeError
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision.notifier import EVENT, PREEMPTED
-from pykueue.node.volumes import VolumeError
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, micro_time
 from pykueue.kube.informer import PAGE
 from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
-from pykueue.node.gpus import RESOURCE, SHARE, WHOLE, Gpu, find_gpus
 from pykueue.node.podstatus import LOCALHOST
+from pykueue.node.setup.gpus import RESOURCE, SHARE, WHOLE, Gpu, find_gpus
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -19,19 +19,26 @@ from pykueue.api.trees import amount, member, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
 from pykueue.kube.port import SECRETS, Kube, NotFoundError, Resource
-from pykueue.node.accounts import Account
 from pykueue.node.attempts import checked, key_of
-from pykueue.node.containerruntime import Runtime, inside_of, run_argv
-from pykueue.node.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
-from pykueue.node.gpus import RESOURCE, SHARE, Shares
-from pykueue.node.limits import Limits
 from pykueue.node.podstatus import LOCALHOST, specs
-from pykueue.node.securitycontext import RefusedError, Scope, account_for, several_users
+from pykueue.node.setup.accounts import Account
+from pykueue.node.setup.containerruntime import Runtime, inside_of, run_argv
+from pykueue.node.setup.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
+from pykueue.node.setup.gpus import RESOURCE, SHARE, Shares
+from pykueue.node.setup.limits import Limits
+from pykueue.node.setup.securitycontext import RefusedError, Scope, account_for, several_users
+from pykueue.node.setup.volumes import (
+    link_mounts,
+    make_passable,
+    make_volumes,
+    mounts_of,
+    volume_sources,
+    volume_variables,
+)
 from pykueue.node.spawn import Console, SpawnError, Start
 from pykueue.node.supervision.followers import ANNOTATION, GRACE_SECONDS
 from pykueue.node.supervision.processes import MARK
 from pykueue.node.supervision.supervisor import UMASK
-from pykueue.node.volumes import link_mounts, make_passable, make_volumes, mounts_of, volume_sources, volume_variables
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE")

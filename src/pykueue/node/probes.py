@@ -12,8 +12,8 @@ from pykueue.api.trees import has, mapping, mappings, member, text, whole
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
-from pykueue.node.environment import strings
 from pykueue.node.podstatus import LOCALHOST
+from pykueue.node.setup.environment import strings
 from pykueue.node.spawn import Outcome
 
 Kind: TypeAlias = Literal["readiness", "liveness", "startup"]

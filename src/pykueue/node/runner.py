@@ -24,26 +24,26 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import Kube, Ref
 from pykueue.node import attempts
-from pykueue.node.accounts import Account
 from pykueue.node.attempts import Attempt
 from pykueue.node.cleanup import Cleaner
 from pykueue.node.containerlogs import ContainerLogs, last_output
-from pykueue.node.containerruntime import Runtime
 from pykueue.node.containers import KEPT, Container, Ending, Sandbox
 from pykueue.node.execs import Execs
-from pykueue.node.gpus import Shares
 from pykueue.node.hooks import ContainerLifecycle
-from pykueue.node.limits import Limits, end_cgroup
 from pykueue.node.machine import Machine, NodeRegistration, kept_name
 from pykueue.node.podplan import deadline, grace_seconds, kill_due, label, steps, until
 from pykueue.node.podstatus import Waiting, final_phase, phase_of
 from pykueue.node.podwatch import PodWatch
 from pykueue.node.podwrites import REPORTER, PodWrites, learn
 from pykueue.node.prepare import NoRoomError, StartBuilder, StartFailure, make_scratch, passed_on
-from pykueue.node.securitycontext import scope
+from pykueue.node.setup.accounts import Account
+from pykueue.node.setup.containerruntime import Runtime
+from pykueue.node.setup.gpus import Shares
+from pykueue.node.setup.limits import Limits, end_cgroup
+from pykueue.node.setup.securitycontext import scope
+from pykueue.node.setup.volumes import VolumeError
 from pykueue.node.spawn import Spawner, SpawnError
 from pykueue.node.supervision.followers import GRACE_SECONDS
-from pykueue.node.volumes import VolumeError
 
 LOG: Final = logging.getLogger(__name__)
 

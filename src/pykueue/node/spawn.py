@@ -24,9 +24,9 @@ import pykueue
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
-from pykueue.node.accounts import Account
 from pykueue.node.attempts import Process
 from pykueue.node.jobscope import scoped
+from pykueue.node.setup.accounts import Account
 from pykueue.node.supervision.command import Request
 from pykueue.node.supervision.followers import GRACE_SECONDS
 from pykueue.node.supervision.forkserver import HEAD, REQUEST_BYTES_MAX

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pykueue.cli.jobwatch import BACK, GONE
+from pykueue.cli.jobs.watch import BACK, GONE
 from pykueue.cli.main import cli
 from tests.cli.machine import SOON, Machine, machine_in
 from tests.patience import soon

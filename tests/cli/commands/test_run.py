@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from pykueue.base.clock import START
-from pykueue.cli.arrays import array_of
 from pykueue.cli.commands.run import has_input
 from pykueue.cli.main import cli
-from pykueue.cli.runjob import environment, job, limit, needs, per_core, resources, seconds, stem
+from pykueue.cli.run.arrays import array_of
+from pykueue.cli.run.job import environment, job, limit, needs, per_core, resources, seconds, stem
 
 
 def made(*command: str, **how: Any) -> Any:

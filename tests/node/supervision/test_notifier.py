@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.node.accounts import Account
+from pykueue.node.setup.accounts import Account
 from pykueue.node.spawn import Start
 from pykueue.node.supervision.notifier import EVENT, PREEMPTED
 from tests.node.test_spawn import ENV, Watched, spawner

@@ -31,8 +31,8 @@ def attach(name: str, namespace: str | None, kubeconfig: str | None, context: st
     code, or part of its output is missing; 2, invalid input; 130, Ctrl-C.
     """
     from pykueue.api.core import Tree
-    from pykueue.cli.chosenjobs import ERROR, Missing, found, named, report
-    from pykueue.cli.followjob import Following
+    from pykueue.cli.follow.job import Following
+    from pykueue.cli.jobs.chosen import ERROR, Missing, found, named, report
     from pykueue.cli.target import chosen
     from pykueue.kube.port import Kube
 

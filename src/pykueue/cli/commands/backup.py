@@ -95,7 +95,7 @@ def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> 
     from pykueue.apiserver.storage.datafile import restore as put_back
     from pykueue.apiserver.storage.store import StoreError
     from pykueue.base.datafolder import synced
-    from pykueue.cli.restoredusers import source, taken, users_in
+    from pykueue.cli.localserver.restoredusers import source, taken, users_in
 
     check_backup(file)
     folder = data_folder(data)
@@ -158,7 +158,7 @@ def confirm(file: str, scratch: Path, folder: Path, *, yes: bool) -> None:
     """Print whose access the users of a backup change, and ask; exits unless that is confirmed."""
     from pykueue.apiserver.auth.users import UsersError
     from pykueue.base.clock import SystemClock
-    from pykueue.cli.restoredusers import differences, users_in
+    from pykueue.cli.localserver.restoredusers import differences, users_in
 
     if not (scratch / USERS).exists():
         fail(f"{file}: contains no users; omit --users-from-backup")

@@ -40,8 +40,8 @@ def cancel(
     Exit codes: 0, none of these jobs runs any longer, or will; 1, a job does not exist, or you may not delete it; 2,
     invalid input.
     """
-    from pykueue.cli.chosenjobs import names_of
-    from pykueue.cli.jobverbs import cancelled
+    from pykueue.cli.jobs.chosen import names_of
+    from pykueue.cli.jobs.verbs import cancelled
     from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen

@@ -8,8 +8,8 @@ import click
 from pykueue.api.core import Tree
 from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, printing_object, trying
+from pykueue.cli.kueuectl.typenames import ByType
 from pykueue.cli.serverstate import fail
-from pykueue.cli.typenames import ByType
 
 
 @click.group(cls=ByType)
@@ -81,7 +81,7 @@ def clusterqueue(name: str, **given: Any) -> None:
 
     Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
     """
-    from pykueue.cli.quotaspec import FIELDS, QuotaSpecError, resource_groups
+    from pykueue.cli.kueuectl.quotaspec import FIELDS, QuotaSpecError, resource_groups
 
     try:
         groups = resource_groups({option: given[option.replace("-", "_")] for option in FIELDS})
@@ -159,7 +159,7 @@ def resourceflavor(name: str, **given: Any) -> None:
 
     Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
     """
-    from pykueue.cli.taints import TaintError, taints, tolerations
+    from pykueue.cli.kueuectl.taints import TaintError, taints, tolerations
 
     labels = pairs(given["node_labels"], "node-labels")
     try:
@@ -192,10 +192,10 @@ def pairs(given: Sequence[str], option: str) -> dict[str, str]:
 
 def made(kind: str, name: str, spec: Tree, given: dict[str, Any], *, must_exist: str = "") -> None:
     """Create an object and print the line about it; a ClusterQueue of this name must exist."""
+    from pykueue.cli.kueuectl.writes import create as created
+    from pykueue.cli.kueuectl.writes import report
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
-    from pykueue.cli.writes import create as created
-    from pykueue.cli.writes import report
     from pykueue.kube.client.http import HttpKube
     from pykueue.kube.port import CLUSTER_QUEUES, DeniedError, kueue
 

@@ -6,9 +6,9 @@ import click
 
 from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, trying
-from pykueue.cli.kubectl import PassedOn, run
+from pykueue.cli.kueuectl.kubectl import PassedOn, run
+from pykueue.cli.kueuectl.typenames import ByType
 from pykueue.cli.serverstate import fail
-from pykueue.cli.typenames import ByType
 
 PASSED_ON: Final = ("clusterqueue", "localqueue", "resourceflavor", "cohort", "admissioncheck", "topology")
 
@@ -65,7 +65,7 @@ def workload(names: tuple[str, ...], yes: bool, everything: bool, all_namespaces
     dry_run = given["dry_run"]
 
     async def ask(kube: HttpKube) -> None:
-        from pykueue.cli.ownerdeletion import carried_out, planned, question
+        from pykueue.cli.kueuectl.ownerdeletion import carried_out, planned, question
 
         plan = await planned(kube, names, namespace)
         asks = question(plan, everything=everything)

@@ -23,7 +23,7 @@ from pykueue.base.text import printable
 from pykueue.base.timers import waited
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, in_short
-from pykueue.cli.reasons import with_reason
+from pykueue.cli.follow.reasons import with_reason
 from pykueue.cli.serverstate import fail
 from pykueue.cli.tables import hanging, painted, wants_colour
 from pykueue.engine.record.explain import preempted_for

@@ -13,7 +13,7 @@ from pykueue.cli.serverstate import fail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pykueue.cli.exporting import Moved
+    from pykueue.cli.queues.exporting import Moved
     from pykueue.kube.client.http import HttpKube
 
 PARTS: Final = ("queues", "users", "jobs")
@@ -51,7 +51,7 @@ def export(
     Exit codes: 0, success; 1, the server refused it or does not respond, or --strict found something; 2, invalid input.
     """
     from pykueue.api.install.manifests import rendered
-    from pykueue.cli.exporting import lint
+    from pykueue.cli.queues.exporting import lint
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
 
@@ -71,8 +71,8 @@ def export(
 async def collected(kube: "HttpKube", parts: tuple[str, ...], folder: "Path | None") -> list["Moved"]:
     """The objects of these parts, in an order in which they can be applied."""
     from pykueue.api.trees import text
-    from pykueue.cli.exporting import Moved, cleaned, job, namespace, waits
     from pykueue.cli.objects import everything
+    from pykueue.cli.queues.exporting import Moved, cleaned, job, namespace, waits
     from pykueue.kube.port import (
         CLUSTER_QUEUES,
         COHORTS,
@@ -97,7 +97,7 @@ async def collected(kube: "HttpKube", parts: tuple[str, ...], folder: "Path | No
 def users(folder: "Path") -> list["Moved"]:
     """The role bindings of the users of a data directory."""
     from pykueue.apiserver.auth.users import ADMIN, Users, UsersError
-    from pykueue.cli.exporting import binding
+    from pykueue.cli.queues.exporting import binding
 
     try:
         known = Users(folder).all()

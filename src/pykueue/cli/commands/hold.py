@@ -86,8 +86,8 @@ def verb(
     data: str | None,
 ) -> None:
     """Carry out a verb on the chosen jobs and exit."""
-    from pykueue.cli.chosenjobs import names_of
-    from pykueue.cli.jobverbs import VERBS, done_to_jobs
+    from pykueue.cli.jobs.chosen import names_of
+    from pykueue.cli.jobs.verbs import VERBS, done_to_jobs
     from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen

@@ -65,8 +65,8 @@ def jobs(
     if finished and (watch or selector):
         raise click.UsageError(f"--finished cannot be combined with {'--watch' if watch else '--selector'}.")
     # Imported here so that help and usage errors are fast.
-    from pykueue.cli.joblisting import Listing, show
-    from pykueue.cli.jobsource import Asked
+    from pykueue.cli.jobs.listing import Listing, show
+    from pykueue.cli.jobs.source import Asked
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
 

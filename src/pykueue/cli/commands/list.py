@@ -7,8 +7,8 @@ import click
 
 from pykueue.cli import completion
 from pykueue.cli.flags import choosing_format, choosing_server, namespaced
+from pykueue.cli.kueuectl.typenames import ByType
 from pykueue.cli.serverstate import fail
-from pykueue.cli.typenames import ByType
 
 Command = Callable[..., Any]
 
@@ -133,7 +133,7 @@ def workload(clusterqueue: str, localqueue: str, status: tuple[str, ...], for_ob
     Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond, or the object of --for
     does not exist; 2, invalid input.
     """
-    from pykueue.cli.listing import STATUSES
+    from pykueue.cli.kueuectl.listing import STATUSES
 
     for one in status:
         if one.lower() not in STATUSES:
@@ -170,7 +170,7 @@ def pods(for_object: str, **given: Any) -> None:
     Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond, the job does not exist,
     or its kind is not known; 2, invalid input.
     """
-    from pykueue.cli.podlist import show_pods
+    from pykueue.cli.kueuectl.podlist import show_pods
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
 
@@ -215,9 +215,9 @@ plain("workloadpriorityclass", "List WorkloadPriorityClasses.")
 def shown(name: str, given: dict[str, Any], for_object: str = "", **wanted: Any) -> None:
     """Print a list; `wanted` are the fields of `listing.Wanted`."""
     from pykueue.api.trees import text
-    from pykueue.cli.discovery import ForError, object_called
-    from pykueue.cli.listing import LISTED, Wanted
-    from pykueue.cli.lists import Question, show
+    from pykueue.cli.kueuectl.discovery import ForError, object_called
+    from pykueue.cli.kueuectl.listing import LISTED, Wanted
+    from pykueue.cli.kueuectl.lists import Question, show
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.client.http import HttpKube

@@ -44,9 +44,9 @@ def logs(
     Exit codes: 0, printed, or the job has not started; 1, a job does not exist, its output cannot be read, or part of
     it is missing; 2, invalid input; 130, Ctrl-C.
     """
-    from pykueue.cli.chosenjobs import names_of
     from pykueue.cli.groups import INTERRUPTED
-    from pykueue.cli.joblogs import Logs
+    from pykueue.cli.jobs.chosen import names_of
+    from pykueue.cli.jobs.logs import Logs
     from pykueue.cli.session import answered
     from pykueue.cli.target import chosen
 

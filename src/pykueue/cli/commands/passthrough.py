@@ -3,8 +3,8 @@
 import click
 
 from pykueue.cli import completion
-from pykueue.cli.kubectl import PassedOn, run
-from pykueue.cli.typenames import ALIASES, full_name
+from pykueue.cli.kueuectl.kubectl import PassedOn, run
+from pykueue.cli.kueuectl.typenames import ALIASES, full_name
 
 
 def offered(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -115,9 +115,9 @@ def add(
         fail("give the queue a quota: --share 25%, or --cpu, --memory and --gpu; --share 0 for one that only borrows")
     import msgspec
 
-    from pykueue.cli.examplequeues import cluster_queue, named
     from pykueue.cli.objects import everything
-    from pykueue.cli.queueplans import LIMITS, PlanError, capacity, described, limited, overcommitted, quotas
+    from pykueue.cli.queues.examples import cluster_queue, named
+    from pykueue.cli.queues.plans import LIMITS, PlanError, capacity, described, limited, overcommitted, quotas
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, RESOURCE_FLAVORS
@@ -194,7 +194,7 @@ def set_quota(
     import msgspec
 
     from pykueue.cli.objects import everything
-    from pykueue.cli.queueplans import PlanError, capacity, changed, described, overcommitted, quotas
+    from pykueue.cli.queues.plans import PlanError, capacity, changed, described, overcommitted, quotas
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, NODES, ConflictError
@@ -294,8 +294,8 @@ def quotas_of(cpu: str | None, memory: str | None, gpu: int | None) -> dict[str,
 
 async def flavor_of(kube: "HttpKube", wanted: str | None) -> tuple[str, bool]:
     """The ResourceFlavor for a new queue, and whether it has to be created; exits if several could be meant."""
-    from pykueue.cli.examplequeues import FLAVOR
     from pykueue.cli.objects import everything
+    from pykueue.cli.queues.examples import FLAVOR
     from pykueue.kube.port import RESOURCE_FLAVORS
 
     names = sorted(text(one, "metadata", "name") for one in await everything(kube, RESOURCE_FLAVORS))

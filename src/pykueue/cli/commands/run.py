@@ -11,9 +11,9 @@ from click.core import ParameterSource
 
 from pykueue.base.clock import SystemClock
 from pykueue.cli.flags import Count
-from pykueue.cli.notification import check_notifiable, notification
-from pykueue.cli.runjob import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
-from pykueue.cli.scripts import META, Script, ScriptCommand
+from pykueue.cli.run.job import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
+from pykueue.cli.run.notification import check_notifiable, notification
+from pykueue.cli.run.scripts import META, Script, ScriptCommand
 from pykueue.cli.serverstate import fail
 
 
@@ -208,11 +208,11 @@ def run(
         without_output(ctx, "--detach" if detach else "--array")
         output = None
     # Imported here so that invalid options are reported faster.
-    from pykueue.cli.followarray import FollowingArray
-    from pykueue.cli.followjob import Following
-    from pykueue.cli.interactive import FollowingTerminal
+    from pykueue.cli.follow.job import Following
     from pykueue.cli.messages import tell
-    from pykueue.cli.submission import MISUSED, Submission
+    from pykueue.cli.run.followarray import FollowingArray
+    from pykueue.cli.run.interactive import FollowingTerminal
+    from pykueue.cli.run.submission import MISUSED, Submission
     from pykueue.cli.target import chosen
 
     target = chosen(kubeconfig, context, data)

@@ -115,7 +115,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
     else:
         click.echo(target.connection.server)
-    from pykueue.cli.queuestate import shown, whole_state
+    from pykueue.cli.queues.state import shown, whole_state
     from pykueue.cli.session import asked
 
     state = asked(target, "status", lambda kube: whole_state(kube, target.connection.namespace), code=2)

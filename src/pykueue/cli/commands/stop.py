@@ -7,7 +7,7 @@ import click
 from pykueue.api.core import Tree
 from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, printing_object, trying
-from pykueue.cli.typenames import ByType
+from pykueue.cli.kueuectl.typenames import ByType
 
 keeping: Final = click.option(
     "--keep-already-running", is_flag=True, help="Let admitted Workloads finish; without it they are evicted."
@@ -160,9 +160,9 @@ def policy(keep_already_running: bool) -> Tree:
 
 def changed(kind: str, name: str, change: Tree, given: dict[str, Any], *, verb: str = "") -> None:
     """Change the spec of an object and print the line about it; kueuectl has no verb in that of a queue."""
+    from pykueue.cli.kueuectl.writes import merge, report
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
-    from pykueue.cli.writes import merge, report
     from pykueue.kube.port import kueue
 
     resource, dry_run = kueue(kind), given["dry_run"]

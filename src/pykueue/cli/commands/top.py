@@ -9,7 +9,7 @@ import click
 from pykueue.cli.flags import choosing_format, choosing_server, namespaced
 
 if TYPE_CHECKING:
-    from pykueue.cli.usage import Usage
+    from pykueue.cli.queues.usage import Usage
     from pykueue.kube.client.http import HttpKube
 
 
@@ -51,10 +51,10 @@ def top(
     Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
     """
     from pykueue.cli.formats import echo, printed
+    from pykueue.cli.queues.usage import COLUMNS, document
     from pykueue.cli.screen import repaint
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
-    from pykueue.cli.usage import COLUMNS, document
 
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
@@ -90,8 +90,8 @@ def top(
 async def read(kube: "HttpKube", namespace: str) -> tuple[list["Usage"], str]:
     """The rows, and a note about what this user may not see."""
     from pykueue.cli.objects import everything
+    from pykueue.cli.queues.usage import local_rows, usage
     from pykueue.cli.serverstate import UNAUTHORIZED
-    from pykueue.cli.usage import local_rows, usage
     from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, DeniedError
 
     try:

@@ -16,12 +16,12 @@ from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.base.text import printable
 from pykueue.base.units import QuantityError
-from pykueue.cli import bootunit
 from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.flags import CORES, Count, tolerating_unknown_gates
+from pykueue.cli.localserver import bootunit
+from pykueue.cli.localserver.report import Report
 from pykueue.cli.logsetup import LEVELS
 from pykueue.cli.manifestfiles import content, unreadable
-from pykueue.cli.report import Report
 from pykueue.cli.serverstate import data_folder, data_option, fail, made, read_record
 from pykueue.kubecontrollers.finishedretention import JOBS_KEPT
 
@@ -230,7 +230,7 @@ def up(
         return
     # Imported here so that other commands start faster.
     from pykueue.cli import logsetup
-    from pykueue.cli.server import UpOptions, serve
+    from pykueue.cli.localserver.server import UpOptions, serve
 
     logsetup.begin(log_format, log_level or ("info" if log_file else "warning"), log_file)
     wanted = UpOptions(

@@ -92,8 +92,8 @@ def add(
     """
     from pykueue.apiserver.auth.kubeconfigs import kubeconfig
     from pykueue.apiserver.auth.users import Role, Users, UsersError, check, is_system
+    from pykueue.cli.localserver.usersetup import PrepareError, prepare
     from pykueue.cli.target import of_folder, running
-    from pykueue.cli.usersetup import PrepareError, prepare
 
     until = expiry(expires)
     check_administrator(data)

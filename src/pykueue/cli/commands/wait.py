@@ -44,9 +44,9 @@ def wait(
     exit code; 2, invalid input; 124, --timeout; 130, Ctrl-C.
     """
     from pykueue.cli.amounts import duration_of
-    from pykueue.cli.chosenjobs import names_of
     from pykueue.cli.groups import INTERRUPTED
-    from pykueue.cli.jobwaits import Waiting
+    from pykueue.cli.jobs.chosen import names_of
+    from pykueue.cli.jobs.waits import Waiting
     from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen

@@ -1,0 +1,148 @@
+"""The Jobs that a command is about: by name, by NAME:INDEX, or by label."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
+
+import msgspec
+
+from pykueue.api.core import Tree
+from pykueue.api.trees import text, whole
+from pykueue.base.struct import Frozen
+from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.messages import tell
+from pykueue.cli.objects import everything
+from pykueue.cli.serverstate import UNAUTHORIZED, fail
+from pykueue.kube.port import JOBS, Kube, KubeError, NotFoundError, UnansweredError
+
+ERROR: Final = 1
+INDEX_DIGITS_MAX: Final = 10
+
+
+class Named(Frozen):
+    """A Job, or one index of it, as the command line names it."""
+
+    name: str
+    index: int | None = None
+
+
+def names_of(words: Sequence[str], selector: str | None, index: int | None = None) -> tuple[Named, ...]:
+    """The Jobs that are named; exits with code 2 if none is chosen, or if an index is malformed."""
+    if not words and not selector:
+        fail("name a job, or choose jobs by label with -l; `pykueue jobs` lists them")
+    if words and selector:
+        fail("--selector: cannot be combined with names; use one or the other")
+    return tuple(named(one, index) for one in words)
+
+
+def named(word: str, index: int | None = None) -> Named:
+    """The Job of NAME or NAME:INDEX; a prefix such as job/ is ignored, as in kubectl."""
+    name, colon, number = word.rpartition("/")[2].partition(":")
+    if not name:
+        fail(f"{word!r} is not the name of a job; use NAME or NAME:INDEX")
+    if not colon:
+        return Named(name, index)
+    if not (number.isascii() and number.isdigit() and len(number) <= INDEX_DIGITS_MAX):
+        fail(f"{word!r}: {number!r} is not an index; use a whole number, e.g. {name}:0")
+    if index is not None and index != int(number):
+        fail(f"{word!r}: names another index than --index {index}; use one of them")
+    return Named(name, int(number))
+
+
+class Chosen(Frozen):
+    """A Job that exists."""
+
+    tree: Tree
+    index: int | None = None
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return text(self.tree, "metadata", "namespace")
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text(self.tree, "metadata", "name")
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return text(self.tree, "metadata", "uid")
+
+    @property
+    def named(self) -> Named:
+        """Its name and index."""
+        return Named(self.name, self.index)
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        one = "" if self.index is None else f", index {self.index}"
+        return f"job {self.namespace}/{self.name}{one}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the whole Job has ended."""
+        return end_of(self.tree) is not None
+
+
+class Missing(Exception):
+    """A Job, or an index of it, does not exist; the message says what does."""
+
+
+async def chosen_jobs(
+    kube: Kube, namespace: str, names: Sequence[Named], selector: str | None, index: int | None = None
+) -> list[Chosen]:
+    """The Jobs that are named or selected; `Missing` if one does not exist, or if none is selected.
+
+    `index` is that of selected Jobs.
+    """
+    if names:
+        return [await found(kube, namespace, one) for one in dict.fromkeys(names)]
+    selected = [indexed(one, index) for one in await all_jobs(kube, namespace, labels=selector or "")]
+    if not selected:
+        raise Missing(f"no job in namespace {namespace} has the labels {selector}")
+    return selected
+
+
+async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
+    """A Job by its name; `Missing` if it does not exist."""
+    try:
+        tree: Tree = msgspec.json.decode(await kube.get(JOBS, wanted.name, namespace))
+    except NotFoundError:
+        known = [text(one, "metadata", "name") for one in await all_jobs(kube, namespace)]
+        near = get_close_matches(wanted.name, known, n=1)
+        advice = f"did you mean {near[0]}?" if near else "`pykueue jobs` lists them"
+        raise Missing(f"no job {wanted.name!r} in namespace {namespace}; {advice}") from None
+    return indexed(tree, wanted.index)
+
+
+def indexed(tree: Tree, index: int | None) -> Chosen:
+    """A Job, or one index of it; `Missing` if it has no such index."""
+    job = Chosen(tree, index)
+    if index is not None:
+        title = f"job {job.namespace}/{job.name}"
+        if text(tree, "spec", "completionMode") != "Indexed":
+            raise Missing(f"{title} has no indexes: it is not an Indexed Job; omit the index")
+        count = whole(tree, "spec", "completions") or 0
+        if index >= count:
+            raise Missing(f"{title} has no index {index}; use 0 to {count - 1}")
+    return job
+
+
+async def all_jobs(kube: Kube, namespace: str, *, labels: str = "") -> list[Tree]:
+    """The Jobs of a namespace with these labels, the oldest first."""
+    jobs = await everything(kube, JOBS, namespace, labels=labels)
+    return sorted(jobs, key=lambda one: (text(one, "metadata", "creationTimestamp"), text(one, "metadata", "name")))
+
+
+def report(error: KubeError | Missing, title: str = "") -> int:
+    """Print why one Job could not be changed and return the exit code; raises what concerns the server as a whole."""
+    if isinstance(error, Missing):
+        tell(str(error))
+    elif isinstance(error, UnansweredError) or error.code == UNAUTHORIZED:
+        raise error
+    else:
+        tell(f"{title}: {error.message or error.reason}")
+    return ERROR

@@ -1,0 +1,100 @@
+"""Carry out `pykueue jobs`: ask for jobs, and print or watch them."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from pykueue.api.jobsummary import FinishedJob, JobSummary
+from pykueue.base.clock import SystemClock
+from pykueue.base.struct import Frozen
+from pykueue.base.text import printable
+from pykueue.cli.formats import Column, echo, printed
+from pykueue.cli.jobs import source
+from pykueue.cli.jobs.rows import columns, document, finished_columns, resource_name
+from pykueue.cli.jobs.source import Asked
+from pykueue.kube.client.http import HttpKube
+
+NO_JOBS: Final = "No jobs run or wait; `pykueue jobs --finished` lists those that have finished."
+NO_FINISHED_JOBS: Final = "No finished jobs."
+
+Row = TypeVar("Row", JobSummary, FinishedJob)
+
+
+class Listing(Frozen):
+    """The options of `pykueue jobs`."""
+
+    asked: Asked
+    mine: bool = False
+    watch: bool = False
+    finished: bool = False
+    limit: int = 0
+    output: str | None = None
+    no_headers: bool = False
+
+    @property
+    def all_namespaces(self) -> bool:
+        """Whether names are shown with their namespace."""
+        return not self.asked.namespace
+
+
+async def show(kube: HttpKube, wanted: Listing) -> None:
+    """Print the jobs, or watch them until cancelled."""
+    if wanted.mine:
+        asked = replace(wanted.asked, owner=await source.who_am_i(kube))
+        wanted = replace(wanted, asked=asked)
+    if wanted.finished:
+        await show_finished(kube, wanted)
+    else:
+        await show_active(kube, wanted)
+
+
+async def show_finished(kube: HttpKube, wanted: Listing) -> None:
+    """Print the jobs that have finished."""
+    rows, notes = await source.finished(kube, wanted.asked, wanted.limit, SystemClock().now())
+    say(notes)
+    made = finished_columns(rows, wanted.output, all_namespaces=wanted.all_namespaces)
+    put(rows, made, wanted, "FinishedJobList", NO_FINISHED_JOBS)
+
+
+async def show_active(kube: HttpKube, wanted: Listing) -> None:
+    """Print the jobs that run or wait, or watch them until cancelled."""
+    clock = SystemClock()
+    found = await source.active(kube, wanted.asked)
+    say(found.notes)
+    if wanted.watch:
+        from pykueue.cli.jobs.watch import Changes, Screen, Shown, watch
+        from pykueue.cli.screen import until_signal
+
+        shown: Shown = Changes(clock, wanted.output, all_namespaces=wanted.all_namespaces, no_headers=wanted.no_headers)
+        if sys.stdout.isatty() and wanted.output is None:
+            shown = Screen(clock, all_namespaces=wanted.all_namespaces)
+        await until_signal(watch(kube, clock, wanted.asked, found, shown))
+        return
+    made = columns(found.rows, wanted.output, clock.now(), all_namespaces=wanted.all_namespaces)
+    put(found.rows, made, wanted, "JobSummaryList", NO_JOBS)
+
+
+def put(rows: Sequence[Row], made: Sequence[Column[Row]], wanted: Listing, kind: str, none: str) -> None:
+    """Print rows; in a table, a sentence if there are none."""
+    if not rows and wanted.output in (None, "wide"):
+        click.echo(none, err=True)
+        return
+    echo(
+        printed(
+            rows,
+            made,
+            wanted.output,
+            name=resource_name,
+            document=lambda: document(kind, rows),
+            no_headers=wanted.no_headers,
+        )
+    )
+
+
+def say(notes: Sequence[str]) -> None:
+    """Print what is left out to standard error."""
+    for note in notes:
+        click.echo(printable(f"pykueue: {note}"), err=True)

@@ -1,0 +1,72 @@
+"""Follow a Job on the terminal: connect the two once the Job runs."""
+
+import asyncio
+import signal
+from typing import Final
+
+from pykueue.api.core import Tree
+from pykueue.api.names import RUN_CONTAINER
+from pykueue.api.trees import text
+from pykueue.cli.follow.job import Following, Start
+from pykueue.cli.follow.terminal import attach
+from pykueue.cli.messages import tell
+from pykueue.cli.target import Target
+from pykueue.kube.port import KubeError, NotFoundError, UnansweredError
+
+SIGNALLED: Final = 128
+"""What shells add to the number of a signal."""
+
+
+class FollowingTerminal(Following):
+    """Follows a Job, and connects the terminal to its pod."""
+
+    def __init__(self, target: Target, namespace: str) -> None:
+        super().__init__(target, namespace, command="run", deletes=True)
+        self.attached = False
+        """Whether our terminal is connected to the job."""
+        self.left = 0
+        """The signal by which our terminal, or the system, ends this process."""
+
+    async def run(self, start: Start, *, failing: int) -> int:
+        """Follow the Job that `start` returns; return its exit code."""
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.leave, number)
+        return await super().run(start, failing=failing)
+
+    def leave(self, number: int) -> None:
+        """Handle a signal that ends this process: restore the terminal first."""
+        self.left = number
+        self.interrupted.set()
+
+    async def stop(self) -> int:
+        """End after a signal; return the exit code."""
+        if self.left and self.attached:
+            # The server tells the job to end, unless somebody attaches to it in time.
+            return SIGNALLED + self.left
+        code = await super().stop()
+        return SIGNALLED + self.left if self.left else code
+
+    async def output_of(self, pod: Tree) -> None:
+        """Connect our terminal to a pod until it ends; stream its output if that is not possible."""
+        if not await self.converse(pod):
+            await super().output_of(pod)
+
+    async def converse(self, pod: Tree) -> bool:
+        """Connect our terminal to a pod until it ends; False if that is not possible, as after the pod has ended."""
+        self.attached = True
+        try:
+            end = await attach(self.kube, pod, RUN_CONTAINER)
+        except UnansweredError:
+            raise
+        except KubeError as error:
+            if text(pod, "status", "phase") == "Running" and not isinstance(error, NotFoundError):
+                tell(f"cannot attach to the job, its output follows: {error}")
+            return False
+        finally:
+            self.attached = False
+        if end.how == "closed":
+            self.attached = True
+            self.leave(signal.SIGHUP)
+        elif end.message:
+            tell(f"the connection to the job ended: {end.message}")
+        return True

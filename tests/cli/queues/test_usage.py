@@ -1,0 +1,100 @@
+"""What cohorts and queues use, as rows and bars."""
+
+from typing import Any
+
+import pytest
+
+from pykueue.cli.formats import table_lines
+from pykueue.cli.queues.examples import cluster_queue
+from pykueue.cli.queues.usage import COLUMNS, Usage, bar, document, local_rows, usage
+
+
+def queue(name: str, cohort: str, nominal: str, used: str = "0", borrowed: str = "0", pending: int = 0) -> Any:
+    tree: Any = cluster_queue(name, {"cpu": nominal}, cohort, "default")
+    resources = [{"name": "cpu", "total": used, "borrowed": borrowed}]
+    tree["status"] = {
+        "flavorsReservation": [{"name": "default", "resources": resources}],
+        "reservingWorkloads": 1 if used != "0" else 0,
+        "pendingWorkloads": pending,
+    }
+    return tree
+
+
+def cohort(name: str, parent: str = "", quota: str = "") -> Any:
+    spec: dict[str, Any] = {"parentName": parent} if parent else {}
+    if quota:
+        made: Any = cluster_queue("x", {"cpu": quota}, "", "default")
+        spec["resourceGroups"] = made["spec"]["resourceGroups"]
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def test_a_cohort_sums_its_queues_and_says_how_much_is_lent() -> None:
+    rows = usage([queue("b", "lab", "4", "1"), queue("a", "lab", "2", "3", "1", 5), queue("c", "", "1")], [])
+    assert [(one.kind, one.name, one.nominal, one.used, one.borrowed, one.lent) for one in rows] == [
+        ("cohort", "lab", 6000, 4000, 0, 1000),
+        ("queue", "a", 2000, 3000, 1000, None),
+        ("queue", "b", 4000, 1000, 0, None),
+        ("queue", "c", 1000, 0, 0, None),
+    ]
+    assert (rows[0].running, rows[0].pending) == (2, 5)
+
+
+def test_cohorts_within_cohorts_are_indented_and_counted_once() -> None:
+    rows = usage(
+        [queue("a", "left", "2", "2"), queue("b", "right", "3", "1")],
+        [cohort("all", quota="10"), cohort("left", "all"), cohort("right", "all", "1")],
+    )
+    assert [(one.name, one.depth, one.nominal, one.used) for one in rows] == [
+        ("all", 0, 16000, 3000),
+        ("left", 1, 2000, 2000),
+        ("a", 2, 2000, 2000),
+        ("right", 1, 4000, 1000),
+        ("b", 2, 3000, 1000),
+    ]
+
+
+def test_cohorts_in_a_circle_are_shown_once() -> None:
+    rows = usage([queue("a", "x", "1"), queue("b", "y", "1")], [cohort("x", "y"), cohort("y", "x")])
+    assert sorted(one.name for one in rows) == ["a", "b", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("nominal", "used", "borrowed", "drawn"),
+    [
+        (4000, 0, 0, "." * 20),
+        (4000, 2000, 0, "#" * 10 + "." * 10),
+        (4000, 4000, 0, "#" * 20),
+        (4000, 1, 0, "#" + "." * 19),
+        (2000, 4000, 2000, "#" * 10 + "+" * 10),
+        (0, 4000, 4000, "+" * 20),
+        (0, 0, 0, "." * 20),
+    ],
+)
+def test_a_bar_tells_own_borrowed_and_idle_without_colour(nominal: int, used: int, borrowed: int, drawn: str) -> None:
+    assert bar(Usage("queue", "a", "", "f", "cpu", nominal, used, borrowed, None, 0, 0)) == drawn
+
+
+def test_a_table_and_a_document() -> None:
+    rows = usage([queue("a", "lab", "2", "2500m", "500m")], [])
+    assert [line.split() for line in table_lines(rows, COLUMNS)[1:]] == [
+        ["lab", "default", "cpu", "#" * 20, "2500m", "2", "-", "500m", "1", "0"],
+        ["a", "default", "cpu", "#" * 16 + "+" * 4, "2500m", "2", "500m", "-", "1", "0"],
+    ]
+    items: Any = document(rows)["items"]
+    row = items[1]
+    assert (row["used"], row["nominal"], row["borrowed"], row["lent"]) == ("2500m", "2", "500m", None)
+
+
+def test_local_queues_are_shown_without_quota() -> None:
+    door = {
+        "metadata": {"name": "a"},
+        "status": {
+            "flavorsReservation": [{"name": "default", "resources": [{"name": "cpu", "total": "1"}]}],
+            "pendingWorkloads": 2,
+        },
+    }
+    rows = local_rows([door, {"metadata": {"name": "new"}}])
+    assert [(one.name, one.resource, one.nominal, one.used, one.pending) for one in rows] == [
+        ("a", "cpu", None, 1000, 2),
+        ("new", "-", None, 0, 0),
+    ]
