@@ -137,3 +137,11 @@ class WorkloadCondition(StrEnum):
     FINISHED = "Finished"
     BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
     WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
+
+
+GPU: Final = "nvidia.com/gpu"
+"""The resource of whole GPUs."""
+GPU_SHARE: Final = "pykueue.io/gpu-share"
+"""The resource of shares of one GPU, in thousandths."""
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""The label and annotation with the index of a pod of an Indexed Job."""

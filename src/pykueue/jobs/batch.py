@@ -8,7 +8,7 @@ import msgspec
 
 from pykueue.api.config.gates import TRUE
 from pykueue.api.core import Condition, KubeObject, ObjectMeta, Tree
-from pykueue.api.names import DEFAULT_POD_SET, Annotation, Label
+from pykueue.api.names import COMPLETION_INDEX, DEFAULT_POD_SET, Annotation, Label
 from pykueue.api.pods import read_with
 from pykueue.api.workload import PodSet
 from pykueue.base.share import NAMES, Mappings, Pool
@@ -34,7 +34,6 @@ KEPT_LABELS: Final = frozenset(
 """Labels of the template that the Job controller sets."""
 LEFT_OUT_LABELS: Final = KEPT_LABELS - {"batch.kubernetes.io/job-name"}
 """Those of them that the Workload does not carry."""
-INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 DIGITS_MAX: Final = 19
 """Digits of a 64-bit number; a longer text is not converted."""
@@ -237,7 +236,7 @@ class BatchJob:
         least = least_pods(job.metadata.annotations) if partial else None
         found = pod_set(DEFAULT_POD_SET, template, self.count(job), least)
         if topology:
-            found["topologyRequest"] = {"podIndexLabel": INDEX_LABEL}
+            found["topologyRequest"] = {"podIndexLabel": COMPLETION_INDEX}
         return (found,)
 
     def shapes(self, job: JobView, *, partial: bool) -> tuple[Shape, ...]:

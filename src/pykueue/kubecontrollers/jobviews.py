@@ -12,7 +12,7 @@ import msgspec
 
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
-from pykueue.api.names import Annotation
+from pykueue.api.names import COMPLETION_INDEX, Annotation
 from pykueue.api.pods import read_with, start_problem
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
@@ -21,7 +21,6 @@ from pykueue.kubecontrollers.indexes import read_number
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps a pod until it is counted."""
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 OURS: Final = "kubernetes.io/job-controller"
@@ -431,7 +430,7 @@ def problem_of(pod: PodBody) -> str:
 
 def index_of(annotations: Mapping[str, str]) -> int | None:
     """The completion index of a pod."""
-    found = read_number(annotations.get(INDEX, ""))
+    found = read_number(annotations.get(COMPLETION_INDEX, ""))
     return None if found is None or found < 0 else found
 
 

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.api.names import Annotation
+from pykueue.api.names import COMPLETION_INDEX, Annotation
 from pykueue.kubecontrollers.jobplan import NewPod
-from pykueue.kubecontrollers.jobviews import FAILURES, IGNORED_FAILURES, INDEX, TRACKING, Job, Work
+from pykueue.kubecontrollers.jobviews import FAILURES, IGNORED_FAILURES, TRACKING, Job, Work
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 PREFIX_LENGTH_MAX: Final = 58
@@ -55,13 +55,13 @@ def new_pod(job: Job, base: Tree, spec: Tree, wanted: NewPod) -> Tree:
     metadata = dict(base)
     if wanted.index is not None:
         index = str(wanted.index)
-        notes = {**tree_in(base, "annotations"), INDEX: index}
+        notes = {**tree_in(base, "annotations"), COMPLETION_INDEX: index}
         if wanted.failures is not None:
             notes[FAILURES] = str(wanted.failures)
             if wanted.ignored:
                 notes[IGNORED_FAILURES] = str(wanted.ignored)
         metadata["annotations"] = notes
-        metadata["labels"] = {**tree_in(base, "labels"), INDEX: index}
+        metadata["labels"] = {**tree_in(base, "labels"), COMPLETION_INDEX: index}
         suffix = f"-{index}-"
         metadata["generateName"] = job.name[: PREFIX_LENGTH_MAX - len(suffix)] + suffix
         spec = {**spec, "hostname": f"{job.name}-{index}"}
@@ -87,5 +87,5 @@ def with_index(container: Tree) -> Tree:
     known: list[Json] = env if isinstance(env, list) else []
     if any(isinstance(one, dict) and one.get("name") == INDEX_VARIABLE for one in known):
         return container
-    field: Tree = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    field: Tree = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
     return {**container, "env": [*known, {"name": INDEX_VARIABLE, "valueFrom": field}]}

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, Tree
-from pykueue.api.names import SERVER_VERSION
+from pykueue.api.names import GPU, GPU_SHARE, SERVER_VERSION
 from pykueue.api.trees import mapping, text
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import FOLDER_MODE, put
@@ -22,7 +22,7 @@ from pykueue.base.units import MICROS, NANO, Instant, Quantity, format_instant, 
 from pykueue.kube.informer import PAGE
 from pykueue.kube.port import LEASES, NAMESPACES, NODES, ExistsError, Kube, KubeError, NotFoundError, Patch
 from pykueue.node.podstatus import LOCALHOST
-from pykueue.node.setup.gpus import RESOURCE, SHARE, WHOLE, Gpu, find_gpus
+from pykueue.node.setup.gpus import WHOLE, Gpu, find_gpus
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Machine(Frozen):
 
     def devices(self) -> dict[str, int]:
         """The GPUs by resource."""
-        found = {RESOURCE: len(self.gpus) - self.shared_gpus, SHARE: self.shared_gpus * WHOLE}
+        found = {GPU: len(self.gpus) - self.shared_gpus, GPU_SHARE: self.shared_gpus * WHOLE}
         return {name: count for name, count in found.items() if count}
 
 
@@ -186,7 +186,7 @@ def node_status(name: str, machine: Machine, now: Instant) -> Tree:
 
 def merging(status: Mapping[str, object]) -> Tree:
     """A status as a merge patch, which keeps what it does not name: GPUs that are gone are set to null."""
-    amounts = {name: {RESOURCE: None, SHARE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
+    amounts = {name: {GPU: None, GPU_SHARE: None, **mapping(status, name)} for name in ("allocatable", "capacity")}
     return {**status, **amounts}  # type: ignore[dict-item]  # parts of a Tree are Json
 
 

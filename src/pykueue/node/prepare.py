@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import Annotation
+from pykueue.api.names import GPU, GPU_SHARE, Annotation
 from pykueue.api.trees import amount, member, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Quantity
@@ -24,7 +24,7 @@ from pykueue.node.podstatus import LOCALHOST, specs
 from pykueue.node.setup.accounts import Account
 from pykueue.node.setup.containerruntime import Runtime, inside_of, run_argv
 from pykueue.node.setup.environment import ConfigError, Holdings, Source, command_line, environment, held, sources_of
-from pykueue.node.setup.gpus import RESOURCE, SHARE, Shares
+from pykueue.node.setup.gpus import Shares
 from pykueue.node.setup.limits import Limits
 from pykueue.node.setup.securitycontext import RefusedError, Scope, account_for, several_users
 from pykueue.node.setup.volumes import (
@@ -226,7 +226,7 @@ class StartBuilder(Frozen):
         held = self.shares.held.get(uid)
         if held is not None:
             return held.get(container, ())
-        wanted, parts = asked_of(pod, RESOURCE), asked_of(pod, SHARE)
+        wanted, parts = asked_of(pod, GPU), asked_of(pod, GPU_SHARE)
         shares = self.shares.take(uid, wanted, parts)
         if shares is None:
             free = f"{sum(wanted.values())} requested, {len(self.shares.free())} free"

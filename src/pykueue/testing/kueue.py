@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.durations import parse_duration
-from pykueue.api.names import Label, WorkloadCondition
+from pykueue.api.names import GPU, Label, WorkloadCondition
 from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.apiserver.schema.schemas import definition
@@ -37,7 +37,6 @@ from pykueue.testing.script import PREFIX, mistake
 NAMESPACE: Final = "default"
 SETTLING_SECONDS: Final = 2.0
 """Long enough for all controllers: pending reasons and queue statuses are written with a delay of a second."""
-GPU: Final = "nvidia.com/gpu"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 JOB_SPEC: Final = "io.k8s.api.batch.v1.JobSpec"
 

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Json, KubeObject, Tree
+from pykueue.api.names import GPU
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Wire
@@ -16,7 +17,7 @@ from pykueue.kube.port import NODES, PODS, NotFoundError, Patch
 from pykueue.testing.script import OURS, PREFIX, PodSeen, State, next_step, state_of, status_of
 
 NODE: Final = "node"
-CAPACITY: Final[Tree] = {"cpu": "100k", "memory": "1Pi", "pods": "10000", "nvidia.com/gpu": "100k"}
+CAPACITY: Final[Tree] = {"cpu": "100k", "memory": "1Pi", "pods": "10000", GPU: "100k"}
 """More than any test requests, so that only quota limits what runs."""
 WORKERS: Final = 4
 POD: Final = msgspec.json.Decoder(PodSeen)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pykueue.api.core import Tree
+from pykueue.api.names import GPU
 from pykueue.api.trees import text, whole
 from pykueue.base.units import QuantityError, parse_quantity
 from pykueue.cli.amounts import memory_quantity
@@ -15,7 +16,6 @@ from pykueue.cli.serverstate import fail
 if TYPE_CHECKING:
     from pykueue.kube.client.http import HttpKube
 
-GPU: Final = "nvidia.com/gpu"
 ATTEMPTS: Final = 5
 """How often a change is retried that another client overtakes."""
 

@@ -5,10 +5,10 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pykueue.api.names import COMPLETION_INDEX
 from pykueue.api.trees import Tree, mapping, mappings, text, whole
 
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
-COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
 def pods_of(uid: str, index: int | None = None) -> str:

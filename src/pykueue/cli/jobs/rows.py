@@ -5,14 +5,15 @@ from functools import lru_cache
 from typing import Final
 
 from pykueue.api.jobsummary import OWN_GROUP, OWN_VERSION, FinishedJob, JobSummary
+from pykueue.api.names import GPU
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.cli.formats import Column
 from pykueue.cli.tables import duration
 
 NONE: Final = "-"
-SHORT_NAMES: Final = {"cpu": "cpu", "memory": "mem", "nvidia.com/gpu": "gpu", "amd.com/gpu": "gpu"}
+SHORT_NAMES: Final = {"cpu": "cpu", "memory": "mem", GPU: "gpu", "amd.com/gpu": "gpu"}
 """What resources are called in a table."""
-ORDER: Final = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu")
+ORDER: Final = ("cpu", "memory", GPU, "amd.com/gpu")
 
 
 def columns(

@@ -16,6 +16,7 @@ import uvloop
 
 from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.names import GPU
 from pykueue.api.trees import text
 from pykueue.apiserver.auth.authority import LOOPBACK
 from pykueue.apiserver.auth.users import UsersError
@@ -34,7 +35,6 @@ from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from pykueue.kube.tls import TlsError
 from pykueue.node.machine import Machine, find_machine, present_cpus, present_memory
 from pykueue.node.setup.containerruntime import Runtime
-from pykueue.node.setup.gpus import RESOURCE
 from pykueue.node.spawn import SpawnError
 from pykueue.node.supervision.processes import process_start
 
@@ -42,7 +42,7 @@ LOG: Final = logging.getLogger(__name__)
 
 PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
-QUOTA_FLAGS: Final = {"cpu": "--cpu", "memory": "--memory", RESOURCE: "--gpu"}
+QUOTA_FLAGS: Final = {"cpu": "--cpu", "memory": "--memory", GPU: "--gpu"}
 """The options of `pykueue queue set`."""
 READING: Final = "Note: stored objects are still being read; jobs are accepted, and start once that is done."
 FULL: Final = (

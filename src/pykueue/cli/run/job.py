@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pykueue.api.core import Json, Tree
 from pykueue.api.durations import DurationError
-from pykueue.api.names import RUN_CONTAINER, Annotation, Label
+from pykueue.api.names import GPU, GPU_SHARE, RUN_CONTAINER, Annotation, Label
 from pykueue.api.trees import text
 from pykueue.base.units import MICROS, NANO, Instant, QuantityError, parse_quantity
 from pykueue.cli.amounts import duration_of, memory_quantity
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pykueue.cli.run.arrays import Array
     from pykueue.jobs.dependencies import Needs
 
-GPU: Final = "nvidia.com/gpu"
-GPU_SHARE: Final = "pykueue.io/gpu-share"
 """In thousandths."""
 IMAGE: Final = "local"
 """Ignored unless the server uses a container runtime."""

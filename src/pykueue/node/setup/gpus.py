@@ -13,15 +13,13 @@ from typing import Final
 import msgspec
 
 from pykueue.api.fields import FieldError, forbidden
+from pykueue.api.names import GPU, GPU_SHARE
 from pykueue.api.trees import amount, mappings, member
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import timeout
 
 LOG: Final = logging.getLogger(__name__)
 
-RESOURCE: Final = "nvidia.com/gpu"
-SHARE: Final = "pykueue.io/gpu-share"
-"""Thousandths of one GPU."""
 WHOLE: Final = 1000
 FILE: Final = "gpus.json"
 SHARES_FILE: Final = "gpushares.json"
@@ -202,9 +200,9 @@ def share_errors(spec: Mapping[str, object], path: str) -> list[FieldError]:
     for field in ("initContainers", "containers"):
         for index, container in mappings(spec, field):
             for part in ("limits", "requests"):
-                asked = amount(member(container, "resources", part, SHARE))
+                asked = amount(member(container, "resources", part, GPU_SHARE))
                 if asked is not None and asked.whole() > WHOLE:
-                    at = f"{path}.{field}[{index}].resources.{part}[{SHARE}]"
-                    found.append(forbidden(at, f"a share is at most {WHOLE}, one GPU; ask for {RESOURCE} instead"))
+                    at = f"{path}.{field}[{index}].resources.{part}[{GPU_SHARE}]"
+                    found.append(forbidden(at, f"a share is at most {WHOLE}, one GPU; ask for {GPU} instead"))
                     break
     return found
