@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from time import sleep
 from typing import Any, Final
@@ -14,7 +13,7 @@ import msgspec
 import uvloop
 
 from bench import kernel
-from bench.floors import Floor, Result, best, outcome
+from bench.floors import Floor, Result, run
 from bench.machine import at_once
 from bench.upserver import ROOM, Server, job, serving
 from pykueue.kube.port import JOBS
@@ -121,21 +120,5 @@ def jobs() -> list[Result]:
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"starts": starts, "jobs": jobs}
 
 
-def main(arguments: list[str]) -> int:
-    """Measure, print, and exit with an error if a floor is missed."""
-    parser = ArgumentParser(prog="python -m bench.cli", description="Time commands against their floors.")
-    parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(MEASURES)}; all without it")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.only) - set(MEASURES))
-    if unknown:
-        parser.error(f"{', '.join(unknown)}: no such measure; take some of {', '.join(MEASURES)}")
-    results = []
-    for name in options.only or MEASURES:
-        for result in best(MEASURES[name]):
-            print(result.line(), flush=True)
-            results.append(result)
-    return outcome(results)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run("bench.cli", "Time commands against their floors.", MEASURES, sys.argv[1:]))

@@ -1,6 +1,7 @@
 """The floors: each a number with its reason, and the measurement that is compared with it."""
 
-from collections.abc import Callable, Iterable
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -100,6 +101,24 @@ def outcome(results: Iterable[Result]) -> Outcome:
     if missed:
         print(f"missed: {', '.join(floor.name for floor in missed)}")
     return Outcome.of(Outcome.LATE if floor.timed else Outcome.FAILED for floor in missed)
+
+
+def run(
+    program: str, description: str, measures: Mapping[str, Callable[[], list[Result]]], arguments: list[str]
+) -> Outcome:
+    """A program that measures, prints, and exits with an error if a floor is missed."""
+    parser = ArgumentParser(prog=f"python -m {program}", description=description)
+    parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(measures)}; all without it")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.only) - set(measures))
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: no such measure; take some of {', '.join(measures)}")
+    results = []
+    for name in options.only or measures:
+        for result in best(measures[name]):
+            print(result.line(), flush=True)
+            results.append(result)
+    return outcome(results)
 
 
 def number(value: float) -> str:

@@ -6,7 +6,6 @@ temporary folder, asked over TLS. `python -m bench.rivals` runs the same jobs th
 
 import asyncio
 import sys
-from argparse import ArgumentParser
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
@@ -19,7 +18,7 @@ import uvloop
 
 from bench import kernel
 from bench.arrays import arrays
-from bench.floors import Floor, Result, best, outcome
+from bench.floors import Floor, Result, run
 from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
 from bench.neighbours import neighbours
@@ -240,21 +239,5 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    """Measure, print, and exit with an error if a floor is missed."""
-    parser = ArgumentParser(prog="python -m bench.machine", description="Time `pykueue up` against its floors.")
-    parser.add_argument("only", nargs="*", metavar="MEASURE", help=f"some of {', '.join(MEASURES)}; all without it")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.only) - set(MEASURES))
-    if unknown:
-        parser.error(f"{', '.join(unknown)}: no such measure; take some of {', '.join(MEASURES)}")
-    results = []
-    for name in options.only or MEASURES:
-        for result in best(MEASURES[name]):
-            print(result.line(), flush=True)
-            results.append(result)
-    return outcome(results)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run("bench.machine", "Time `pykueue up` against its floors.", MEASURES, sys.argv[1:]))

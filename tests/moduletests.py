@@ -73,6 +73,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/objects.py": ("tests/cli/commands/test_list.py", "every list of objects"),
     "cli/kueuectl/ownerdeletion.py": ("tests/cli/commands/test_list.py", "Workloads that are deleted with their jobs"),
     "cli/kueuectl/podlist.py": ("tests/cli/commands/test_list.py", "the pods of a job, on a real server"),
+    "cli/queues/quotas.py": ("tests/cli/queues/test_usage.py", "every amount of a queue"),
     "cli/localserver/server.py": ("tests/cli/commands/test_up.py", "the server, in a process of its own"),
     "cli/run/submission.py": ("tests/cli/follow/test_job.py", "every Job that `run` submits"),
     "cli/localserver/usersetup.py": ("tests/cli/commands/test_user.py", "`pykueue user add`, in a process of its own"),

@@ -1,6 +1,6 @@
 """Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
-from pykueue.api.names import Annotation, WorkloadCondition
+from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, mappings, member, text
 from pykueue.bridge.decisionevents import preemptor
 from pykueue.engine.decisions import EvictionReason
@@ -8,9 +8,9 @@ from pykueue.engine.record import explain, parsing
 from pykueue.engine.record.parsing import Preemption, preemption
 
 
-def condition(workload: Tree, kind: WorkloadCondition) -> Tree:
-    """A condition of a Workload; empty if it has none of this type."""
-    return next((dict(one) for _, one in mappings(workload, "status", "conditions") if text(one, "type") == kind), {})
+def condition(tree: Tree, kind: str) -> Tree:
+    """A condition of an object; empty if it has none of this type."""
+    return next((dict(one) for _, one in mappings(tree, "status", "conditions") if text(one, "type") == kind), {})
 
 
 def pending_text(condition: Tree) -> str:

@@ -36,6 +36,14 @@ class Column(Frozen, Generic[Row]):
     """Shortened where the table is wider than the terminal."""
 
 
+def yaml_text(value: object) -> str:
+    """A value as YAML."""
+    # PyYAML takes 30 ms to import.
+    import yaml
+
+    return yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True).rstrip("\n")
+
+
 def printed(
     rows: Sequence[Row],
     columns: Sequence[Column[Row]],
@@ -54,10 +62,7 @@ def printed(
         case "json":
             yield msgspec.json.format(msgspec.json.encode(document()), indent=2).decode()
         case "yaml":
-            # PyYAML takes 30 ms to import.
-            import yaml
-
-            yield yaml.safe_dump(msgspec.to_builtins(document()), sort_keys=False, allow_unicode=True).rstrip("\n")
+            yield yaml_text(document())
         case "name":
             yield from (printable(name(row)) for row in rows)
         case "csv":

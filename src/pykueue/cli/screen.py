@@ -5,7 +5,7 @@ import contextlib
 import shutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from pykueue.base.text import printable
@@ -18,6 +18,7 @@ LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 HOME: Final = "\x1b[H"
 LINE_END: Final = "\x1b[K"
 REST: Final = "\x1b[J"
+CLEAR: Final = "\x1b[2J"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end a command that shows something until it is ended."""
 HOW_TO_STOP: Final = "Ctrl-C to stop"
@@ -38,7 +39,12 @@ def frame(lines: Sequence[str], last: str, width: int, height: int) -> str:
     """What repaints the screen with these lines, as many as it has room for, and a last line."""
     room = max(1, height - 1)
     shown = list(lines) if len(lines) <= room else [*lines[: room - 1], f"and {len(lines) - room + 1} more"]
-    return HOME + "".join(f"{line[:width]}{LINE_END}\n" for line in shown) + f"{last[:width]}{LINE_END}{REST}"
+    return f"{painted(shown, width)}{last[:width]}{LINE_END}{REST}"
+
+
+def painted(lines: Iterable[str], width: int) -> str:
+    """What paints these lines over the top of the screen."""
+    return HOME + "".join(f"{line[:width]}{LINE_END}\n" for line in lines)
 
 
 async def until_signal(work: Coroutine[Any, Any, None]) -> None:

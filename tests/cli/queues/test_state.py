@@ -24,7 +24,7 @@ from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue
 
 GI = 2**30
-QUEUES = Path(__file__).resolve().parent.parent.parent / "examples/testing/queues.yaml"
+QUEUES = Path(__file__).resolve().parents[3] / "examples/testing/queues.yaml"
 ASSIGN = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default,"
 MOST = "current podset request (9) > maximum capacity (4)"
 

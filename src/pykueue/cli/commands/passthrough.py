@@ -20,70 +20,33 @@ def offered(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return known(ctx, param, incomplete) if known else []
 
 
-words_for_kubectl = click.argument("words", nargs=-1, type=click.UNPROCESSED, shell_complete=offered)
+def passed_on(verb: str, summary: str, *examples: str) -> click.Command:
+    """A command that hands its words to kubectl's command of the same name."""
+    lines = "\n".join(f"  pykueue {verb} {example}" for example in examples)
+    text = f"""{summary}, with kubectl.
+
+All words go to `kubectl {verb}`; --kubeconfig, --context and --data choose the server as in other commands.
+
+\b
+Example:
+{lines}
+
+Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input.
+"""
+
+    @click.command(verb, cls=PassedOn, help=text)
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED, shell_complete=offered)
+    def command(words: tuple[str, ...]) -> None:
+        run(verb, words)
+
+    return command
 
 
-@click.command(cls=PassedOn)
-@words_for_kubectl
-def get(words: tuple[str, ...]) -> None:
-    """Show objects, with kubectl.
-
-    All words go to `kubectl get`; --kubeconfig, --context and --data choose the server as in other commands.
-
-    \b
-    Example:
-      pykueue get clusterqueue main -o yaml
-      pykueue get workload -n team-a
-
-    Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input.
-    """
-    run("get", words)
-
-
-@click.command(cls=PassedOn)
-@words_for_kubectl
-def describe(words: tuple[str, ...]) -> None:
-    """Show details of an object, with kubectl.
-
-    All words go to `kubectl describe`; --kubeconfig, --context and --data choose the server as in other commands.
-
-    \b
-    Example:
-      pykueue describe workload job-train-1a2b3 -n team-a
-      pykueue describe cq main
-
-    Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input.
-    """
-    run("describe", words)
-
-
-@click.command(cls=PassedOn)
-@words_for_kubectl
-def edit(words: tuple[str, ...]) -> None:
-    """Edit an object, with kubectl.
-
-    All words go to `kubectl edit`; --kubeconfig, --context and --data choose the server as in other commands.
-
-    \b
-    Example:
-      pykueue edit clusterqueue main
-
-    Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input.
-    """
-    run("edit", words)
-
-
-@click.command(cls=PassedOn)
-@words_for_kubectl
-def patch(words: tuple[str, ...]) -> None:
-    """Change fields of an object, with kubectl.
-
-    All words go to `kubectl patch`; --kubeconfig, --context and --data choose the server as in other commands.
-
-    \b
-    Example:
-      pykueue patch clusterqueue main --type merge -p '{"spec":{"cohortName":"lab"}}'
-
-    Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input.
-    """
-    run("patch", words)
+get = passed_on("get", "Show objects", "clusterqueue main -o yaml", "workload -n team-a")
+describe = passed_on("describe", "Show details of an object", "workload job-train-1a2b3 -n team-a", "cq main")
+edit = passed_on("edit", "Edit an object", "clusterqueue main")
+patch = passed_on(
+    "patch",
+    "Change fields of an object",
+    """clusterqueue main --type merge -p '{"spec":{"cohortName":"lab"}}'""",
+)

@@ -1,6 +1,6 @@
 """The rows of `pykueue jobs`: from `pykueue.io/v1alpha1` where it is served, else from Jobs, Workloads and pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,12 +20,12 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.kube.client.http import Call, HttpKube, collection, query
-from pykueue.kube.port import DeniedError, NotFoundError, Resource
+from pykueue.kube.port import DeniedError, Kube, NotFoundError, Resource
 
 Row = TypeVar("Row", JobSummary, FinishedJob)
+Answer = TypeVar("Answer")
 
-WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-REVIEW: Final = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+SELF_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview")
 PAGE: Final = 500
 NO_RECORDS: Final = "jobs that were deleted are left out: this server keeps no records of them"
 SUMMARY_LIST: Final = msgspec.json.Decoder(SummaryList)
@@ -64,13 +64,7 @@ async def active(kube: HttpKube, asked: Asked) -> Found:
     # Only a server without this API needs these modules.
     from pykueue.cli.jobs.cluster import listed
 
-    namespace = asked.namespace
-    notes: tuple[str, ...] = ()
-    try:
-        found, unread = await listed(kube, namespace, asked.labels)
-    except DeniedError as error:
-        namespace, notes = at_home(asked, error)
-        found, unread = await listed(kube, namespace, asked.labels)
+    (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
     return Found(chosen(found.summaries(), asked), namespace, False, (*notes, *unread))
 
 
@@ -90,12 +84,7 @@ async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tu
             return rows[:limit] if limit else rows, own[2]
     from pykueue.cli.jobs import cluster
 
-    notes: tuple[str, ...] = ()
-    try:
-        found, unread = await cluster.finished(kube, asked.namespace, asked.labels, now)
-    except DeniedError as error:
-        namespace, notes = at_home(asked, error)
-        found, unread = await cluster.finished(kube, namespace, asked.labels, now)
+    (found, unread), _, notes = await allowed(asked, lambda one: cluster.finished(kube, one, asked.labels, now))
     rows = [*chosen(found, asked)]
     return rows[:limit] if limit else rows, (*notes, NO_RECORDS, *unread)
 
@@ -105,14 +94,8 @@ async def own_list(
 ) -> tuple[bytes, str, tuple[str, ...]] | None:
     """A list of our own API, the namespace that it is of, and notes; None if the server does not serve it to us."""
     resource = Resource(OWN_GROUP, OWN_VERSION, plural, "", True)
-    namespace = asked.namespace
-    notes: tuple[str, ...] = ()
     try:
-        try:
-            return await fetched(kube, resource, namespace, given), namespace, notes
-        except DeniedError as error:
-            namespace, notes = at_home(asked, error)
-            return await fetched(kube, resource, namespace, given), namespace, notes
+        return await allowed(asked, lambda one: fetched(kube, resource, one, given))
     except NotFoundError:
         return None
     except DeniedError as error:
@@ -127,17 +110,21 @@ async def fetched(kube: HttpKube, resource: Resource, namespace: str, given: Map
     return await kube.call(Call("GET", path, f"list {resource.plural} {namespace}".rstrip(), repeatable=True))
 
 
-def at_home(asked: Asked, error: DeniedError) -> tuple[str, tuple[str, ...]]:
-    """The namespace to list where all may not be, and a note about that; raises the error if one was asked for."""
-    if asked.namespace or error.code == UNAUTHORIZED:
-        raise error
-    return asked.home, (f"only namespace {asked.home} is shown: {error.message}",)
+async def allowed(asked: Asked, read: Callable[[str], Awaitable[Answer]]) -> tuple[Answer, str, tuple[str, ...]]:
+    """What `read` returns of a namespace, the namespace, and notes: the user's own where all may not be listed."""
+    try:
+        return await read(asked.namespace), asked.namespace, ()
+    except DeniedError as error:
+        if asked.namespace or error.code == UNAUTHORIZED:
+            raise
+        return await read(asked.home), asked.home, (f"only namespace {asked.home} is shown: {error.message}",)
 
 
-async def who_am_i(kube: HttpKube) -> str:
-    """The name by which the server knows this user."""
-    answer = await kube.call(Call("POST", WHO_AM_I, "ask who this user is", REVIEW))
-    return text(msgspec.json.decode(answer), "status", "userInfo", "username")
+async def who_am_i(kube: Kube) -> str:
+    """The name by which the server knows this user; raises `KubeError` if it does not say."""
+    body = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
+    review = msgspec.json.decode(await kube.create(SELF_REVIEWS, msgspec.json.encode(body)))
+    return text(review, "status", "userInfo", "username")
 
 
 def chosen(rows: Iterable[Row], asked: Asked) -> tuple[Row, ...]:

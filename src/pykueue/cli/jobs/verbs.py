@@ -7,12 +7,13 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import Annotation, Label, WorkloadCondition
-from pykueue.api.trees import mapping, member, text
+from pykueue.api.trees import member, text
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, micro_time
 from pykueue.bridge.sentences import condition
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, all_jobs, chosen_jobs, found, report
+from pykueue.cli.jobs.source import who_am_i
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED
@@ -25,10 +26,8 @@ from pykueue.kube.port import (
     KubeError,
     NotFoundError,
     Patch,
-    Resource,
 )
 
-SELF_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview")
 MANAGER: Final = "pykueue-cli"
 PATIENCE: Final = 10 * MICROS
 """How long to wait until the job controller has reacted to an annotation."""
@@ -281,11 +280,9 @@ def creator(job: Chosen) -> str:
 
 async def own_name(kube: Kube) -> str:
     """The name that the server knows this user by; empty if it does not say."""
-    body = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
     try:
-        review = msgspec.json.decode(await kube.create(SELF_REVIEWS, msgspec.json.encode(body)))
+        return await who_am_i(kube)
     except KubeError as error:
         if error.code == UNAUTHORIZED:
             raise
         return ""
-    return text(mapping(review, "status", "userInfo"), "username")

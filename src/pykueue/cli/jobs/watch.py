@@ -17,9 +17,10 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.cli.formats import csv_lines, echo, printed, table_lines
+from pykueue.cli.formats import csv_lines, echo, printed, table_lines, yaml_text
 from pykueue.cli.jobs.rows import columns, resource_name
 from pykueue.cli.jobs.source import Asked, Found, active, chosen, own_list
+from pykueue.cli.screen import CLEAR, REST, painted
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import UnansweredError
 
@@ -31,10 +32,6 @@ LOOKS: Final = 5
 """How many times a job that is no longer listed is looked up among those that have finished."""
 AROUND: Final = 3
 """Lines of the screen besides rows: the counts, the headers, and the number of rows that do not fit."""
-HOME: Final = "\x1b[H"
-REST_OF_LINE: Final = "\x1b[K"
-REST_OF_SCREEN: Final = "\x1b[J"
-CLEAR: Final = "\x1b[2J"
 GONE: Final = "the server does not respond; waiting for it"
 BACK: Final = "the server responds again"
 
@@ -169,9 +166,8 @@ class Screen:
     def show(self, look: Look) -> None:
         """Paint the jobs over those that were there."""
         size = shutil.get_terminal_size()
-        lines = list(self.lines(look, size.columns, size.lines))
-        text = "".join(f"{line[: size.columns]}{REST_OF_LINE}\n" for line in lines)
-        sys.stdout.write(f"{'' if self.began else CLEAR}{HOME}{text}{REST_OF_SCREEN}")
+        text = painted(self.lines(look, size.columns, size.lines), size.columns)
+        sys.stdout.write(f"{'' if self.began else CLEAR}{text}{REST}")
         sys.stdout.flush()
         self.began = True
 
@@ -217,11 +213,7 @@ class Changes:
         if self.output == "json":
             return [msgspec.json.encode(row).decode() for row in rows]
         if self.output == "yaml":
-            return [
-                f"---\n{line}"
-                for row in rows
-                for line in printed([row], (), "yaml", name=resource_name, document=lambda row=row: row)  # type: ignore[misc]
-            ]
+            return [f"---\n{yaml_text(row)}" for row in rows]
         made = columns(rows, self.output, self.clock.now(), all_namespaces=self.all_namespaces)
         if self.output == "csv":
             return csv_lines(rows, made, no_headers=self.headless)

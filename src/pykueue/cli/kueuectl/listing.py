@@ -8,6 +8,7 @@ from pykueue.api.trees import Tree, items, mapping, mappings, member, text, whol
 from pykueue.apiserver.http.columns import human_duration
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, parse_instant
+from pykueue.bridge.sentences import condition
 from pykueue.cli.formats import Column
 from pykueue.cli.kueuectl.writes import reference
 from pykueue.kube.port import (
@@ -91,11 +92,6 @@ def age(row: Row) -> str:
 def is_true(tree: Tree, kind: str) -> bool:
     """Whether a condition is True."""
     return text(condition(tree, kind), "status") == "True"
-
-
-def condition(tree: Tree, kind: str) -> Tree:
-    """A condition; empty if absent."""
-    return next((one for _, one in mappings(tree, "status", "conditions") if text(one, "type") == kind), {})
 
 
 def active(row: Row) -> str:

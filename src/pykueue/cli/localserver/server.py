@@ -28,7 +28,7 @@ from pykueue.base.struct import Frozen
 from pykueue.cli.amounts import readable
 from pykueue.cli.localserver.report import Report
 from pykueue.cli.queues.examples import TEAMS, example
-from pykueue.cli.queues.plans import nominal
+from pykueue.cli.queues.quotas import nominal
 from pykueue.cli.serverstate import ServerRecord, data_option, write_record
 from pykueue.kube.client.connection import DEFAULT_NAMESPACE
 from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES

@@ -7,6 +7,7 @@ import msgspec
 
 from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, has, mapping, mappings, member, text
+from pykueue.cli.follow.jobend import end_of
 from pykueue.node.supervision.followers import ANNOTATION as FOLLOWER
 
 DROPPED: Final = frozenset(
@@ -30,7 +31,6 @@ OF_THE_MACHINE: Final = frozenset(
 USER_ROLE: Final = "kueue-batch-user-role"
 ADMIN_ROLE: Final = "kueue-batch-admin-role"
 RBAC: Final = "rbac.authorization.k8s.io"
-ENDED: Final = frozenset({"Complete", "Failed"})
 
 
 class Moved(NamedTuple):
@@ -119,11 +119,11 @@ def container_problems(container: Tree, at: str) -> Iterator[str]:
 
 def waits(tree: Tree) -> bool:
     """Whether a Job is neither running nor ended."""
-    ended = any(
-        text(one, "type") in ENDED and text(one, "status") == "True"
-        for _, one in mappings(tree, "status", "conditions")
+    return (
+        end_of(tree) is None
+        and member(tree, "spec", "suspend") is True
+        and not has(tree, "metadata", "deletionTimestamp")
     )
-    return not ended and member(tree, "spec", "suspend") is True and not has(tree, "metadata", "deletionTimestamp")
 
 
 def namespace(name: str) -> Moved:

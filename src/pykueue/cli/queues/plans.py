@@ -1,5 +1,6 @@
 """Plan the queues that `pykueue queue` creates and changes: pure functions from objects to objects."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -8,9 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.trees import mapping, mappings, member, text
+from pykueue.api.trees import mapping, mappings, text
 from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
 from pykueue.cli.amounts import readable
+from pykueue.cli.queues.quotas import nominal
 
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)(%)|(\d+)/(\d+)|(0|1)", re.ASCII)
 FIRST: Final = ("cpu", "memory")
@@ -49,18 +51,16 @@ def capacity(nodes: Iterable[Tree]) -> dict[str, int]:
         for name, value in mapping(node, "status", "allocatable").items():
             if name.startswith(UNSHARED):
                 continue
-            try:
+            with contextlib.suppress(QuantityError):
                 found[name] = found.get(name, 0) + amount_of(name, parse_quantity(str(value)))
-            except QuantityError:
-                continue
     return {name: found[name] for name in sorted(found, key=lambda one: (one not in FIRST, one))}
 
 
 def shared(amounts: Mapping[str, int], share: Fraction) -> dict[str, str]:
     """A share of each resource, rounded down: memory to Mi, devices to whole ones."""
     found = {}
-    for name, amount in amounts.items():
-        part = int(amount * share)
+    for name, total in amounts.items():
+        part = int(total * share)
         found[name] = amount_text(name, part // 2**20 * 2**20 if name == "memory" else part)
     return found
 
@@ -114,22 +114,6 @@ def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[st
         for name, amount in amounts.items()
         if owned.get(name, 0) > amount
     ]
-
-
-def nominal(queues: Iterable[Tree]) -> dict[str, int]:
-    """What these ClusterQueues own of each resource together."""
-    owned: dict[str, int] = {}
-    for queue in queues:
-        for _, group in mappings(queue, "spec", "resourceGroups"):
-            for _, flavor in mappings(group, "flavors"):
-                for _, one in mappings(flavor, "resources"):
-                    name = text(one, "name")
-                    try:
-                        quota = amount_of(name, parse_quantity(str(member(one, "nominalQuota"))))
-                    except QuantityError:
-                        continue
-                    owned[name] = owned.get(name, 0) + quota
-    return owned
 
 
 def described(quotas: Mapping[str, str]) -> str:

@@ -11,13 +11,13 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
-from pykueue.base.units import QuantityError, amount_of, parse_quantity
 from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text, check_states
 from pykueue.cli.amounts import readable
 from pykueue.cli.follow.admitted import start_problem
 from pykueue.cli.follow.reasons import Preemptors
 from pykueue.cli.objects import each
+from pykueue.cli.queues.quotas import by_resource, nominal, reserved, whole_amount
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import hanging, table
 from pykueue.kube.client.http import Call, HttpKube
@@ -107,7 +107,9 @@ async def read_state(kube: Kube, namespace: str) -> ServerState:
     shown_first = ("cpu", "memory")
     rest = sorted(name for name in capacity if name not in (*shown_first, "pods", "ephemeral-storage"))
     machine = ", ".join(
-        f"{readable(name, amount(name, capacity[name]))} {name}" for name in (*shown_first, *rest) if name in capacity
+        f"{readable(name, whole_amount(name, capacity[name]))} {name}"
+        for name in (*shown_first, *rest)
+        if name in capacity
     )
     queues = tuple([queue_of(one) async for one in each(kube, CLUSTER_QUEUES)])
     seen = ""
@@ -260,38 +262,16 @@ def is_crowded(door: Tree) -> bool:
 
 def queue_of(tree: Tree) -> Queue:
     """What is shown of a ClusterQueue."""
-    quotas: dict[str, int] = {}
-    used: dict[str, int] = {}
-    for _, group in mappings(tree, "spec", "resourceGroups"):
-        for _, flavor in mappings(group, "flavors"):
-            add(quotas, flavor, "nominalQuota")
-    for _, flavor in mappings(tree, "status", "flavorsReservation"):
-        add(used, flavor, "total")
-    active = next((one for _, one in mappings(tree, "status", "conditions") if text(one, "type") == "Active"), {})
+    active = condition(tree, "Active")
     return Queue(
         text(tree, "metadata", "name"),
         text(tree, "spec", "cohortName"),
-        quotas,
-        used,
+        nominal([tree]),
+        by_resource(reserved(tree).items()),
         whole(tree, "status", "reservingWorkloads") or 0,
         whole(tree, "status", "pendingWorkloads") or 0,
         text(active, "message") if text(active, "status") == "False" else "",
     )
-
-
-def add(amounts: dict[str, int], flavor: Tree, field: str) -> None:
-    """Add a field of each resource of a flavor."""
-    for _, one in mappings(flavor, "resources"):
-        name = text(one, "name")
-        amounts[name] = amounts.get(name, 0) + amount(name, member(one, field))
-
-
-def amount(name: str, value: object) -> int:
-    """A quantity as a whole number; 0 if it is invalid."""
-    try:
-        return amount_of(name, parse_quantity(str(value)))
-    except QuantityError:
-        return 0
 
 
 def pending_workload(workload: Tree) -> PendingWorkload | None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from pykueue.api.trees import Tree, mappings, member, text, whole
+from pykueue.api.trees import Tree, text, whole
 from pykueue.base.struct import Frozen
-from pykueue.base.units import QuantityError, amount_of, amount_text, parse_quantity
+from pykueue.base.units import amount_text
 from pykueue.cli.amounts import readable
 from pykueue.cli.formats import Column
+from pykueue.cli.queues.quotas import quotas, reserved
 
 BAR: Final = 20
 """Characters of a bar."""
@@ -75,8 +76,8 @@ def name_of(tree: Tree) -> str:
 def queue_rows(queue: Tree, depth: int = 0) -> Iterator[Usage]:
     """The rows of a ClusterQueue, in the order of its flavors."""
     name = text(queue, "metadata", "name")
-    used = amounts(queue, "flavorsReservation", "total")
-    borrowed = amounts(queue, "flavorsReservation", "borrowed")
+    used = reserved(queue)
+    borrowed = reserved(queue, "borrowed")
     for key, nominal in quotas(queue).items():
         yield Usage(
             "queue",
@@ -131,35 +132,8 @@ def local_rows(queues: Sequence[Tree]) -> list[Usage]:
             whole(one, "status", "pendingWorkloads") or 0,
         )
         for one in queues
-        for key, used in (amounts(one, "flavorsReservation", "total") or {("-", "-"): 0}).items()
+        for key, used in (reserved(one) or {("-", "-"): 0}).items()
     ]
-
-
-def quotas(tree: Tree) -> dict[tuple[str, str], int]:
-    """The nominal quotas of a ClusterQueue or Cohort by flavor and resource."""
-    return {
-        (text(flavor, "name"), text(one, "name")): amount(one, "nominalQuota")
-        for _, group in mappings(tree, "spec", "resourceGroups")
-        for _, flavor in mappings(group, "flavors")
-        for _, one in mappings(flavor, "resources")
-    }
-
-
-def amounts(tree: Tree, field: str, what: str) -> dict[tuple[str, str], int]:
-    """Amounts in the status of a queue by flavor and resource."""
-    return {
-        (text(flavor, "name"), text(one, "name")): amount(one, what)
-        for _, flavor in mappings(tree, "status", field)
-        for _, one in mappings(flavor, "resources")
-    }
-
-
-def amount(tree: Tree, field: str) -> int:
-    """The amount of a resource in a field; 0 if it is absent or malformed."""
-    try:
-        return amount_of(text(tree, "name"), parse_quantity(str(member(tree, field) or "0")))
-    except QuantityError:
-        return 0
 
 
 def document(rows: Sequence[Usage]) -> dict[str, object]:
