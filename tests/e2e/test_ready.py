@@ -9,13 +9,14 @@ from tests.e2e.team import Team
 from tests.facts import covers
 from tests.plane.client import Tree, condition
 
-TIMEOUT = 4
+TIMEOUT = 8
+"""Seconds for pods to be ready; a busy machine needs several of them."""
 BASE = 3
 pytestmark = pytest.mark.manager(
     config={
         "waitForPodsReady": {
             "timeout": f"{TIMEOUT}s",
-            "recoveryTimeout": "4s",
+            "recoveryTimeout": f"{TIMEOUT}s",
             "requeuingStrategy": {"backoffBaseSeconds": BASE, "timestamp": "Eviction"},
         }
     }
@@ -162,7 +163,7 @@ def test_a_failed_pod_whose_replacement_never_runs_costs_the_job_its_place(team:
     job.pods_do("failed", 1)
     lost = job.shows("PodsReady", False, "WaitForRecovery", LOST)
     tree = job.is_evicted("PodsReadyTimeout")
-    assert 3 <= seconds(tree, "Evicted") - seconds(lost, "PodsReady") <= 6
+    assert TIMEOUT - 1 <= seconds(tree, "Evicted") - seconds(lost, "PodsReady") <= TIMEOUT + 2
     assert tree["status"]["schedulingStats"]["evictions"] == [
         {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForRecovery", "count": 1}
     ]
@@ -251,7 +252,7 @@ def repeats(team: Team, job: Job) -> int:
 
 @covers("KEP349-10", "KEP349-22")
 def test_a_job_that_fails_and_recovers_for_ever_is_ended_by_its_maximum_run_time(team: Team) -> None:
-    job = team.queue(cpu=2).job("loop", pods=2, labels={"kueue.x-k8s.io/max-exec-time-seconds": "12"})
+    job = team.queue(cpu=2).job("loop", pods=2, labels={"kueue.x-k8s.io/max-exec-time-seconds": "30"})
     is_ready(job)
     for _ in range(2):
         job.pods_do("unready", 1)
