@@ -224,13 +224,13 @@ def message(found: Sequence[Blocked]) -> str:
     """Why a pod fits on none of the nodes, in the scheduler's words."""
     if not found:
         return "no nodes available to schedule pods"
-    nobody = f"0/{len(found)} nodes are available:"
+    none = f"0/{len(found)} nodes are available:"
     counts = counted(reason for one in found for reason in one.reasons)
     victims = counted(
         "Preemption is not helpful for scheduling" if one.hopeless else "No preemption victims found for incoming pod"
         for one in found
     )
-    return f"{nobody} {counts}. no new claims to deallocate, preemption: {nobody} {victims}."
+    return f"{none} {counts}. no new claims to deallocate, preemption: {none} {victims}."
 
 
 def counted(reasons: Iterable[str]) -> str:

@@ -470,7 +470,7 @@ OURS: Final = (
     ),
     Gate(
         "BlockBorrowingWithinCycle",
-        "let nobody in a cohort borrow in a cycle once a workload within its own quota was considered (KEP-83)",
+        "stop borrowing in a cohort for the rest of a cycle once a workload within its quota was considered (KEP-83)",
         (StageChange("pykueue 0.1", "Alpha", False),),
         status="built",
     ),

@@ -15,7 +15,7 @@ from pykueue.api.rules.workload_spec import SPEC, condition_true, reserved
 from pykueue.api.rules.workload_status import STATUS
 from pykueue.api.trees import has, items, mappings, member, text, whole
 
-ROOTLESS: Final = "The message begins at once; Kubernetes puts the path `<nil>` before it, which helps nobody."
+ROOTLESS: Final = "The message has no path; Kubernetes prefixes it with the path `<nil>`, which says nothing."
 
 
 def says(who: str, condition: str) -> str:

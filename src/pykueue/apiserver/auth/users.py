@@ -109,7 +109,7 @@ class Users:
         return self.folder / USERS
 
     def all(self) -> Mapping[str, User]:
-        """The users by name; nobody if the file cannot be read, so that access fails closed."""
+        """The users by name; empty if the file cannot be read, so that access fails closed."""
         if self.folder is None:
             return self.known
         try:

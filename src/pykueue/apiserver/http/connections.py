@@ -257,7 +257,7 @@ class Connection:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def take_input(self, session: ExecSession) -> None:
-        """Pass on what the client sends until it leaves; once the command has ended, nobody reads it."""
+        """Pass on what the client sends until it leaves; once the command has ended, it is discarded."""
         while (message := await self.next_message()) is not None:
             match message.opcode:
                 case opcode if opcode == PING:

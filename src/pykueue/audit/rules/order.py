@@ -1,4 +1,4 @@
-"""Nobody overtakes: those of higher priority get quota first, then those who have waited longer.
+"""Workloads do not overtake: those of higher priority get quota first, then those that have waited longer.
 
 An observer does not know what the manager had seen when it decided, so a workload counts as overtaken only after it was
 certainly eligible for a while, while one manager ran without interruption. In a StrictFIFO queue, one admission behind

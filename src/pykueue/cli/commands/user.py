@@ -226,7 +226,7 @@ def users_of(data: str | None) -> "Users":
 
 
 def check_administrator(data: str | None) -> None:
-    """Exit with an error if this user has no server of their own, only access to that of somebody else."""
+    """Exit with an error if this user has no server of their own, only access to another user's."""
     from pykueue.cli.target import is_set_up, own_kubeconfig
 
     if data is None and own_kubeconfig(os.environ).exists() and not is_set_up(data_folder()):

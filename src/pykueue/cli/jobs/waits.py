@@ -111,7 +111,7 @@ class Waiting:
                         self.drop({uid})
                     elif text(tree, "metadata", "annotations", COMPLETE):
                         complete = True
-                        # What was deleted while nobody watched is missing.
+                        # Jobs that were deleted while the watch was interrupted are missing.
                         self.drop(self.watched(fields) - present)
                     version = text(tree, "metadata", "resourceVersion") if complete else ""
             except GoneError:

@@ -23,7 +23,7 @@ def users_in(folder: Path) -> Mapping[str, User]:
 
 
 def source(today: Mapping[str, User]) -> Source:
-    """Whose users to take if nobody chose: the backup's only where nobody was ever added."""
+    """Which users to take by default: the backup's only if no user was ever added here."""
     if today.keys() - {ADMIN}:
         return "today"
     # The server creates its own administrator at its first start; if that was rotated, it stays rotated.

@@ -88,7 +88,7 @@ def problems(tree: Tree) -> Iterator[str]:
         for index, container in mappings(pod, field):
             at = f"spec.template.spec.{field}[{index}]"
             yield from container_problems(container, at)
-            # `pykueue run` copies these variables; in other Jobs somebody wrote them.
+            # `pykueue run` copies these variables; in other Jobs a user wrote them.
             names = sorted({text(one, "name") for _, one in mappings(container, "env")} & OF_THE_MACHINE)
             if names and has(tree, "metadata", "annotations", Annotation.COMMAND):
                 yield f"{at}.env: {', '.join(names)} have the values of this machine; remove or change them"

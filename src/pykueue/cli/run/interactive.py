@@ -41,7 +41,7 @@ class FollowingTerminal(Following):
     async def stop(self) -> int:
         """End after a signal; return the exit code."""
         if self.left and self.attached:
-            # The server tells the job to end, unless somebody attaches to it in time.
+            # The server tells the job to end, unless a client attaches to it in time.
             return SIGNALLED + self.left
         code = await super().stop()
         return SIGNALLED + self.left if self.left else code

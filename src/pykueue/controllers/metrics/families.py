@@ -78,7 +78,7 @@ PREEMPTION_SKIPS: Final = gauge(
 RECOMPUTATIONS: Final = counter(
     "kueue_preemption_target_recomputations_total",
     (*QUEUE, "result"),
-    "Heads whose victims were chosen anew within a cycle, because another one had claimed them.",
+    "Heads whose victims were chosen again within a cycle, because another head had claimed them.",
 )
 CREATION_SECONDS: Final = histogram(
     "kueue_workload_creation_latency_seconds",

@@ -415,7 +415,7 @@ class Supervisor:
 
     def report_end(self, timed_out: bool) -> None:
         """Record how it ended."""
-        assert self.status is not None, "whoever tells the end has seen it"
+        assert self.status is not None, "the end is reported only after it was seen"
         self.remove_folder()
         code = os.waitstatus_to_exitcode(self.status)
         number = -code if code < 0 else 0
