@@ -222,7 +222,8 @@ class Run:
             Row("log", f"{len(crashes)} errors that nobody expected", crashes),
             Row(
                 "auditor",
-                f"{self.watchman.auditor.events} events, {follower.gaps} gaps, {follower.out_of_order} out of order",
+                f"{self.watchman.auditor.events} events, {follower.gaps} gaps, {follower.out_of_order} out of order; "
+                f"no lateness was judged during {self.watchman.starvation.seconds:.0f} s without a processor",
                 [f"the watch had to begin anew {follower.gaps} times"] if follower.gaps else [],
             ),
             Row("findings", str(len(self.findings)), [str(finding) for finding in self.findings]),

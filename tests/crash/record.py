@@ -132,6 +132,8 @@ def summary(record: Record) -> tuple[str, Outcome]:
         rows.append(("managers", f"{end['gave_up']} ended by themselves", Outcome.PASSED))
         looks = f"{end['events']} events, {end['gaps']} gaps, {end['out_of_order']} out of order"
         looks += f", {end['restores']} restores" if end.get("restores") else ""
+        starved = end.get("starved_seconds", 0)
+        looks += f"; no lateness was judged during {starved:.0f} s without a processor" if starved else ""
         rows.append(("auditor", looks, Outcome.PASSED))
     if not record.endings:
         rows.append(("run", "broken off; go on with --resume", Outcome.FAILED))

@@ -135,6 +135,7 @@ def close(record: Record, on: Stage, *, drained: bool) -> None:
         gaps=follower.gaps,
         restores=follower.restores,
         out_of_order=follower.out_of_order,
+        starved_seconds=on.watchman.starvation.seconds,
         gave_up=on.crew.gave_up,
         ready_seconds=on.crew.ready_seconds,
     )

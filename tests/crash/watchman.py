@@ -17,6 +17,7 @@ from pykueue.audit.times import Instant
 from pykueue.audit.views import Job, condition, finished, holds
 from pykueue.audit.world import Change, Finding, Settings, World
 from pykueue.base.clock import SystemClock
+from tests.crash.starvation import Starvation
 
 HOLD_SECONDS = 10
 """How long events are held back to be put in order: a machine that is full to the brim is seconds late with some."""
@@ -81,6 +82,7 @@ class Watchman:
         self.loop = asyncio.new_event_loop()
         self.excuses = 0
         """How many blocks of `excused` are not over yet."""
+        self.starvation = Starvation(self.excused)
         self.ready = threading.Event()
         self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self.run, name="watchman", daemon=True)
@@ -90,9 +92,11 @@ class Watchman:
         self.ready.wait()
         if self.failed is not None:
             raise self.failed
+        self.starvation.__enter__()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, *error: object) -> None:
+        self.starvation.__exit__(*error)
         self.loop.call_soon_threadsafe(self.cancel)
         self.thread.join()
         self.file.close()
