@@ -13,13 +13,13 @@ import pytest
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import manifests, rendered
 from pykueue.kube.port import VALIDATING_WEBHOOKS, Resource
+from tests.documents import commands
 from tests.e2e.backend import only_on_plane
 from tests.plane import stages
-from tests.plane.plane import ROOT, Plane, executables
+from tests.plane.plane import Plane, executables
 
-GUIDE = ROOT / "docs" / "install.md"
+GUIDE = "docs/install.md"
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 only_on_plane("it installs manifests on a cluster")
 
@@ -36,7 +36,7 @@ def sleeping() -> dict[str, object]:
 
 def test_the_guide_leads_from_nothing_to_a_job_that_came_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "STAGES", [*stages.STAGES, sleeping()])
-    blocks = BLOCK.findall(GUIDE.read_text())
+    blocks = [block.text for block in commands(GUIDE) if block.language == "sh"]
     assert len(blocks) > 5, "the guide shows how to do things in blocks marked sh"
     with Plane.start() as plane:
         path = f"{Path(sys.executable).parent}:{plane.bin}:{os.environ['PATH']}"
