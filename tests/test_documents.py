@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from pykueue.cli.main import COMMANDS
 from pykueue.testing.kueue import Kueue
 from tests.clidocs import page as cli_page
 from tests.documents import INLINE, PAGES, Block, blocks, commands, found, ours, parse, program, run, words_of
@@ -24,7 +25,7 @@ PARSED = {
     (
         "docs/local.md",
         'eval "$(pykueue completion bash)"',
-    ): "a line for each shell; tests/cli/test_completion.py runs one",
+    ): "one line for each shell",
     ("docs/local.md", "kubectl --context lab"): "needs a cluster",
     ("docs/install.md", "docker build"): "needs docker and a registry",
     ("docs/install.md", "pykueue manifests --image"): "needs nodes that run the image",
@@ -43,7 +44,7 @@ PARSED = {
     (
         "examples/own-admission-check/README.md",
         "kubectl apply -f rbac.yaml",
-    ): "needs a cluster; its run.sh does the same",
+    ): "needs a cluster",
 }
 """Blocks that are not run, by page and how they begin, each with the reason; their commands are parsed."""
 LANGUAGES = frozenset({"sh", "console", "bash", "yaml", "python", "text"})
@@ -96,18 +97,30 @@ def invalid(script: str) -> list[str]:
     return wrong
 
 
+def unknown(typed: str) -> list[str]:
+    """The commands and options in a phrase that do not exist; arguments may be missing."""
+    wrong = []
+    for words in ours(typed.replace("pykueue COMMAND", "pykueue")):
+        try:
+            command, _, rest = found(words if words[:1] != ["--help"] else [])
+        except click.UsageError as error:
+            wrong.append(f"{typed}: {error.format_message()}")
+            continue
+        if command.context_settings.get("ignore_unknown_options"):
+            continue
+        offered = {"--help", *(one for param in command.params for one in (*param.opts, *param.secondary_opts))}
+        options = [one for one in rest[: (*rest, "--").index("--")] if one.startswith("-")]
+        wrong += [f"{typed}: {one}" for one in options if one.partition("=")[0] not in offered]
+    return wrong
+
+
 def test_every_block_is_run_or_has_a_reason_why_not() -> None:
-    found = [block for page in PAGES for block in commands(page)]
-    assert [block.where for block in found if not block.typed] == [], "commands in `console` blocks follow a prompt"
-    stray = [
-        block.where
-        for block in found
-        if block.page not in RUN
-        and not (block.page == ON_A_CLUSTER and block.language == "sh")
-        and not only_parsed(block)
-    ]
+    shown = [block for page in PAGES for block in commands(page)]
+    assert [block.where for block in shown if not block.typed] == [], "commands in `console` blocks follow a prompt"
+    left = [block for block in shown if block.page not in RUN and not only_parsed(block)]
+    stray = [block.where for block in left if block.page != ON_A_CLUSTER or block.language != "sh"]
     assert stray == [], "run it, or add it to PARSED with the reason"
-    used = [key for block in found for key in only_parsed(block)]
+    used = [key for block in shown for key in only_parsed(block)]
     assert sorted(used) == sorted(PARSED), "each entry of PARSED is for one block"
 
 
@@ -123,24 +136,12 @@ def test_the_commands_of_a_page_are_valid(page: str) -> None:
 
 @pytest.mark.parametrize("page", WITH_INLINE)
 def test_commands_within_sentences_exist_with_their_options(page: str) -> None:
-    wrong = []
-    for typed in INLINE.findall((ROOT / page).read_text()):
-        for words in ours(typed):
-            if words[0] == "COMMAND":
-                continue
-            try:
-                command, _, rest = found(words)
-            except click.UsageError as error:
-                wrong.append(f"{typed}: {error.format_message()}")
-                continue
-            offered = {"--help", *(one for param in command.params for one in (*param.opts, *param.secondary_opts))}
-            options = rest[: rest.index("--")] if "--" in rest else rest
-            if command.context_settings.get("ignore_unknown_options"):
-                continue
-            wrong += [
-                f"{typed}: {one}" for one in options if one.startswith("-") and one.partition("=")[0] not in offered
-            ]
-    assert wrong == []
+    assert [one for typed in INLINE.findall((ROOT / page).read_text()) for one in unknown(typed)] == []
+
+
+def test_every_command_is_explained_on_a_page() -> None:
+    text = "\n".join((ROOT / page).read_text() for page in PAGES if page != "docs/cli.md")
+    assert [name for name in COMMANDS if f"pykueue {name}" not in text] == []
 
 
 def test_the_examples_in_help_texts_are_valid() -> None:
@@ -168,10 +169,8 @@ def test_a_command_that_does_not_exist_is_found(typed: str) -> None:
 
 
 def test_a_console_block_has_commands_and_output() -> None:
-    block = Block(
-        page="p", line=1, language="console", text="$ one |\n    two\noutput\n$ three\nmore | output |\nstill\n"
-    )
-    assert block.typed == ("one |\n    two", "three")
+    block = Block(page="p", line=1, language="console", text="$ one |\n  two\noutput\n$ three\nmore |\nstill\n")
+    assert block.typed == ("one |\n  two", "three")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
@@ -218,6 +217,7 @@ def test_the_guide_to_one_machine_works_for_a_user(desk: Path) -> None:
     assert [text for text in expected if text not in told] == []
 
 
+@pytest.mark.slow("starts three servers, one after the other")
 def test_the_guide_to_one_machine_works_for_root(desk: Path) -> None:
     (desk / "etc/pykueue").mkdir(parents=True)
     shutil.copy(ROOT / "examples/local/queues.yaml", desk / "etc/pykueue")

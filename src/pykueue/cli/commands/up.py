@@ -182,7 +182,7 @@ def up(
       kubectl get clusterqueues
 
     A server started by root can serve all users of the machine (see `pykueue user add`); each job runs as the user who
-    submitted it. A server started by another user runs everything as that user and admits no one else.
+    submitted it. A server started by another user runs everything as that user and admits no other user.
 
     To start the server at boot, install a systemd unit: for root of the system, otherwise of `systemd --user`. It has
     the other options that you give, such as --data and --apply. A restart of the service leaves running jobs alone.
