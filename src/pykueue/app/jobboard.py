@@ -13,8 +13,9 @@ from pykueue.api.workload import Workload, condition
 from pykueue.app.controllers import Controllers
 from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
-from pykueue.controllers.jobsummaries import PodFacts, summary_of
+from pykueue.controllers.jobsummaries import PodFacts, dependency, other_of, summary_of
 from pykueue.jobs.batch import JobView
+from pykueue.jobs.dependencies import Other
 from pykueue.jobs.workload import prebuilt_name, workload_name
 from pykueue.kube.informer import Change
 from pykueue.kubecontrollers.jobcontroller import JobController
@@ -32,6 +33,8 @@ class Line(Frozen):
     pods: tuple[PodFacts, ...]
     told: tuple[str, str]
     """Reason and message of the condition that is about to be written."""
+    depends: str
+    """Which jobs it waits for."""
     key: str
     """Of the Workload."""
     summary: JobSummary
@@ -108,6 +111,12 @@ class JobBoard:
         workload_key, workload = next(((where, one) for where, one in found if one is not None), ("", None))
         told = None if workload is None else self.told(controllers, workload_key, workload)
         said = ("", "") if told is None else (str(told["reason"]), str(told["message"]))
+
+        def other(name: str) -> Other | None:
+            found = controllers.cluster.jobs.get(f"{within}/{name}")
+            return None if found is None else other_of(found)
+
+        depends = dependency(job, other, self.jobs.clock.now())
         pods = tuple(
             PodFacts(pod.problem, self.gpus(pod.uid)) for pod in self.jobs.by_job.get(key).values() if pod.active
         )
@@ -115,11 +124,11 @@ class JobBoard:
             before is not None
             and before.job is job
             and before.workload is workload
-            and (before.pods, before.told) == (pods, said)
+            and (before.pods, before.told, before.depends) == (pods, said, depends)
         ):
             return before
-        summary = summary_of(job, workload, pods, told)
-        made = Line(job, workload, pods, said, workload_key, summary, msgspec.json.encode(summary))
+        summary = summary_of(job, workload, pods, told, depends)
+        made = Line(job, workload, pods, said, depends, workload_key, summary, msgspec.json.encode(summary))
         self.lines[key] = made
         return made
 

@@ -1,6 +1,6 @@
 """A job as people list it, made of the Job, its Workload and its pods; pure, and the same in both settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pykueue.api.core import Condition, Tree
@@ -12,7 +12,8 @@ from pykueue.base.units import Instant, Seconds, after, format_instant, parse_in
 from pykueue.bridge.jobtotals import template_totals, workload_totals
 from pykueue.bridge.sentences import in_short, pending_text
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text
-from pykueue.jobs.batch import JobView, indexes_done, pods_at_once
+from pykueue.jobs.batch import JobView, end_of, indexes_done, pods_at_once
+from pykueue.jobs.dependencies import GATED, Other, State, followed, needs_of, phrase
 from pykueue.jobs.workload import queue_label, run_limit
 
 UNQUEUED: Final = "not queued yet"
@@ -21,6 +22,8 @@ DELETED: Final = "it is being deleted"
 FINISHING: Final = "it has ended and is being cleaned up"
 NO_QUEUE: Final = "it is suspended and names no queue"
 NO_POD: Final = "its pods have not started yet"
+FOLLOWED_MAX: Final = 100
+"""How many jobs are searched for a circle for each job of a list."""
 
 
 class PodFacts(Frozen):
@@ -41,14 +44,15 @@ class Standing(Frozen):
 
 
 def summary_of(
-    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None = None
+    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None = None, depends: str = ""
 ) -> JobSummary:
     """A Job that has not finished.
 
-    `told` is the condition that is about to be written to a Workload that waits, if that is known.
+    `told` is the condition that is about to be written to a Workload that waits, if that is known; `depends` says which
+    jobs it waits for, from `dependency`.
     """
     metadata, spec = job.metadata, job.spec
-    found = standing(job, workload, pods, told)
+    found = standing(job, workload, pods, told, depends)
     limit = limit_of(job, workload)
     if workload is None:
         requests = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
@@ -76,7 +80,7 @@ def summary_of_workload(workload: Workload) -> JobSummary:
     """A Workload whose job is of a kind that is not read here; it has not finished."""
     metadata = workload.metadata
     owner = next((one.name for one in metadata.owner_references if one.controller), metadata.name or "")
-    found = queued(workload, (), None)
+    found = queued(workload, (), None, "")
     return JobSummary(
         namespace=metadata.namespace or "",
         name=owner,
@@ -91,14 +95,35 @@ def summary_of_workload(workload: Workload) -> JobSummary:
     )
 
 
-def standing(job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None) -> Standing:
+def dependency(job: JobView, find: Callable[[str], Other | None], now: Instant) -> str:
+    """Which jobs, or what time, a Job waits for that our gate holds; empty if it does not.
+
+    `find` finds the jobs of its namespace by name.
+    """
+    needs = needs_of(job.metadata.annotations)
+    if needs is None:
+        return ""
+    others = followed(needs, find, most=FOLLOWED_MAX)
+    return phrase(job.metadata.name or "", job.metadata.annotations, others, now)
+
+
+def other_of(job: JobView) -> Other:
+    """A Job as those see it that wait for it."""
+    over = end_of(job)
+    state = State.UNFINISHED if over is None else State.SUCCEEDED if over.type == "Complete" else State.FAILED
+    return Other(state, needs_of(job.metadata.annotations))
+
+
+def standing(
+    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None, depends: str
+) -> Standing:
     """The state of a Job that has not finished."""
     created = job.metadata.creation_timestamp or ""
     started = job.status.start_time or created
     if job.metadata.deletion_timestamp is not None:
         return Standing(JobState.STOPPING, job.metadata.deletion_timestamp, DELETED)
     if workload is not None:
-        return queued(workload, pods, told)
+        return queued(workload, pods, told, depends)
     if job.spec.suspend:
         if queue_label(job.metadata):
             return Standing(JobState.PENDING, created, UNQUEUED)
@@ -110,7 +135,7 @@ def standing(job: JobView, workload: Workload | None, pods: Sequence[PodFacts], 
     return Standing(JobState.PENDING, created, NO_POD)
 
 
-def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None) -> Standing:
+def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depends: str) -> Standing:
     """The state of a job by its Workload."""
     reserved = held(workload, WorkloadCondition.QUOTA_RESERVED)
     admitted = held(workload, WorkloadCondition.ADMITTED)
@@ -133,8 +158,8 @@ def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None) -> S
         return Standing(JobState.PENDING, at(evicted) or created, awaited_text(checks))
     known = condition(workload, WorkloadCondition.QUOTA_RESERVED)
     tree = told if known is None else tree_of(known)
-    short = full = NOT_CONSIDERED
-    if tree is not None:
+    short = full = depends or NOT_CONSIDERED
+    if tree is not None and not (depends and tree["message"] == GATED):
         short, full = in_short(tree) or NOT_CONSIDERED, pending_text(tree) or NOT_CONSIDERED
     return Standing(JobState.PENDING, at(evicted) or created, short, full)
 

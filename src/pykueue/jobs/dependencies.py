@@ -15,6 +15,8 @@ from pykueue.base.units import Instant, format_instant, parse_instant
 FOLLOWED_MAX: Final = 1_000
 """How many jobs are searched for a circle; the jobs of a longer one wait, but nothing says why."""
 NEVER: Final = "can never start"
+GATED: Final = f"Admission is gated by: {DEPENDENCIES_GATE}"
+"""What Kueue says of a job that no other gate holds."""
 
 
 class State(Enum):
@@ -115,11 +117,11 @@ def annotations_for(needs: Needs) -> dict[str, str]:
     return found
 
 
-def followed(needs: Needs, find: Callable[[str], Other | None]) -> dict[str, Other]:
-    """The jobs that a job waits for, those that they wait for, and so on."""
+def followed(needs: Needs, find: Callable[[str], Other | None], *, most: int = FOLLOWED_MAX) -> dict[str, Other]:
+    """The jobs that a job waits for, those that they wait for, and so on, up to so many."""
     found: dict[str, Other] = {}
     names = list(needs.jobs)
-    while names and len(found) < FOLLOWED_MAX:
+    while names and len(found) < most:
         name = names.pop()
         other = None if name in found else find(name)
         if other is not None:

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 
+from pykueue.api.codec import decode_as
 from pykueue.api.jobsummary import JobState, JobSummary, SummaryList
+from pykueue.api.workload import Workload
 from pykueue.cli.jobs.cluster import ClusterJobs, finished, listed
 from pykueue.jobs.batch import JobView, read_job
 from pykueue.kube.port import PODS, WORKLOADS, DeniedError, Kube, Resource
@@ -61,6 +63,37 @@ def test_rows_are_those_of_the_embedded_server(kueue: Kueue) -> None:
     assert notes == []
 
 
+def after_ok(name: str, other: str) -> dict[str, object]:
+    """A Job that waits until another has succeeded."""
+    gate = {"kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies", "pykueue.io/after-ok": other}
+    return builders.job(name, "main", "default", {"annotations": gate}, suspend=True)
+
+
+def reasons(kueue: Kueue) -> tuple[dict[str, str], dict[str, str]]:
+    """Why jobs wait, as the embedded server says and as the rows made of its objects do."""
+    found, _ = kueue.embedded.call(listed(kueue.embedded.kube, "default", ""))
+    _, body = kueue.embedded.request("GET", "/apis/pykueue.io/v1alpha1/namespaces/default/jobsummaries")
+    own = msgspec.json.decode(body, type=SummaryList).items
+    return {row.name: row.reason for row in own}, {row.name: row.reason for row in found.summaries()}
+
+
+def test_a_job_that_waits_for_another_says_for_which_and_that_it_never_starts(kueue: Kueue) -> None:
+    kueue.job("train", queue="main", backoffLimit=0)
+    kueue.apply(after_ok("evaluate", "train"), after_ok("plot", "evaluate"), after_ok("a", "b"), after_ok("b", "a"))
+    waits = {
+        "train": "",
+        "evaluate": "waits for job train to succeed",
+        "plot": "waits for job evaluate to succeed",
+        "a": "can never start: the jobs wait for each other: a -> b -> a",
+        "b": "can never start: the jobs wait for each other: b -> a -> b",
+    }
+    assert reasons(kueue) == (waits, waits)
+    kueue.fail("train")
+    del waits["train"]
+    waits["evaluate"] = "can never start: job train failed"
+    assert reasons(kueue) == (waits, waits)
+
+
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown(kueue: Kueue) -> None:
     kueue.job("runs", queue="main")
     kube = Narrow(kueue.embedded.kube, WORKLOADS, PODS)
@@ -84,6 +117,20 @@ def test_finished_jobs_that_exist(kueue: Kueue) -> None:
 def job(name: str, **status: object) -> JobView:
     tree = builders.job(name, "main", "lab", {"uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}, suspend=True)
     return read_job(msgspec.json.encode(tree | {"status": status}))
+
+
+def test_the_end_of_a_job_changes_the_rows_of_those_that_wait_for_it() -> None:
+    known = ClusterJobs()
+    first = job("first")
+    gate = {"kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies", "pykueue.io/after-ok": "first"}
+    tree = builders.job("second", "main", "lab", {"uid": "second", "annotations": gate}, suspend=True)
+    queued = builders.workload("job-second", "main", "1", "lab", {"labels": {"kueue.x-k8s.io/job-uid": "second"}})
+    known.job(None, read_job(msgspec.json.encode(tree)))
+    known.workload(None, decode_as(Workload, msgspec.json.encode(queued)))
+    known.job(None, first)
+    assert known.summaries()[0].reason == "waits for job first to succeed"
+    known.job(first, job("first", conditions=[{"type": "Failed", "status": "True"}]))
+    assert [row.reason for row in known.summaries()] == ["can never start: job first failed"]
 
 
 def test_changes_are_followed_and_endings_told() -> None:

@@ -11,6 +11,7 @@ from pykueue.cli.amounts import readable
 from pykueue.cli.follow.jobend import end_of
 from pykueue.cli.follow.reasons import Preemptors
 from pykueue.cli.queues.state import (
+    DEPENDENT,
     PendingWorkload,
     Queue,
     ServerState,
@@ -20,6 +21,7 @@ from pykueue.cli.queues.state import (
     read_state,
     shown,
 )
+from pykueue.jobs.dependencies import GATED
 from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue
 
@@ -62,6 +64,7 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
             "can never start: asks for 9 cpu, this queue can have 4 at most",
             id="more than there can be",
         ),
+        pytest.param([condition("QuotaReserved", "False", GATED)], DEPENDENT, id="other jobs"),
         pytest.param(
             [condition("QuotaReserved", "True")], "quota is reserved; waiting for admission checks", id="checks"
         ),
@@ -180,7 +183,7 @@ def test_everything_is_shown() -> None:
 
 
 def test_without_queues_it_says_how_to_get_some() -> None:
-    assert "pykueue up --example" in list(shown(ServerState("", "", (), ())))[-1]
+    assert "pykueue queue add NAME --share 50%" in list(shown(ServerState("", "", (), ())))[-1]
 
 
 def test_a_long_line_of_waiters_is_cut() -> None:

@@ -121,7 +121,8 @@ def add(
     what = "admin" if admin else f"user of namespace {own}"
     done = "updated with a new kubeconfig" if known is not None else "added"
     click.echo(f"{name} {done}: {what}, kubeconfig {place}{validity(until)}")
-    click.echo(f"queues: {', '.join(given) or 'none; create a LocalQueue in the namespace'}")
+    none = f"none yet; create one with `pykueue queue add NAME --share 50% --namespace {own}`"
+    click.echo(f"queues: {', '.join(given) or none}")
 
 
 def account_of(name: str, folder: Path) -> pwd.struct_passwd:

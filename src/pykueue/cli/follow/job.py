@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.core import Tree
-from pykueue.api.names import DEPENDENCIES_GATE, Label, WorkloadCondition
+from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS
@@ -25,7 +25,7 @@ from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials
 from pykueue.cli.target import Target
-from pykueue.jobs.dependencies import Needs, needs_of
+from pykueue.jobs.dependencies import GATED, Needs, needs_of
 from pykueue.kube.client.credentials import CredentialError
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import (
@@ -43,7 +43,6 @@ from pykueue.kube.port import (
 ERROR: Final = 1
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
-GATED: Final = f"Admission is gated by: {DEPENDENCIES_GATE}"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]

@@ -9,9 +9,18 @@ from pykueue.api.codec import decode_as
 from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
+from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.units import Instant
-from pykueue.controllers.jobsummaries import PodFacts, summary_of, summary_of_workload, workload_owner
+from pykueue.controllers.jobsummaries import (
+    PodFacts,
+    dependency,
+    other_of,
+    summary_of,
+    summary_of_workload,
+    workload_owner,
+)
 from pykueue.jobs.batch import JobView, end_of, read_job
+from pykueue.jobs.dependencies import Other, State
 from pykueue.kube.port import JOBS, PODS, WORKLOADS, DeniedError, Kube, NotFoundError, Resource
 from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job, read_pod
@@ -32,9 +41,14 @@ ITEMS: Final = msgspec.json.Decoder(Items)
 class ClusterJobs:
     """The jobs of a namespace, or of all, that have not finished."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
         self.jobs: dict[str, JobView] = {}
         """By UID."""
+        self.others: dict[str, Other] = {}
+        """Jobs as those see them that wait for them, by namespace and name; also those that have ended."""
+        self.dependent: set[str] = set()
+        """UIDs of jobs that wait for others, or for a time."""
         self.workloads: dict[str, Workload] = {}
         """By UID of the job."""
         self.pods: dict[str, dict[str, PodFacts]] = {}
@@ -47,6 +61,7 @@ class ClusterJobs:
 
     def job(self, old: JobView | None, new: JobView | None) -> None:
         """Follow a Job."""
+        self.depend(old, new)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid or ""
             self.jobs.pop(uid, None)
@@ -61,6 +76,29 @@ class ClusterJobs:
             else:
                 self.jobs.pop(uid, None)
                 self.ended[uid] = JobState.COMPLETED if over.type == "Complete" else JobState.FAILED
+
+    def depend(self, old: JobView | None, new: JobView | None) -> None:
+        """Follow what a Job waits for, and what is to be said of those that wait for it."""
+        either = new or old
+        assert either is not None, "a change is of a Job"
+        key = f"{either.metadata.namespace or ''}/{either.metadata.name or ''}"
+        other = None if new is None else other_of(new)
+        if old is not None:
+            self.dependent.discard(old.metadata.uid or "")
+        if new is not None and other is not None and other.needs is not None:
+            self.dependent.add(new.metadata.uid or "")
+        if other != self.others.get(key):
+            self.changed |= self.dependent
+        if other is None:
+            self.others.pop(key, None)
+        else:
+            self.others[key] = other
+
+    def depends(self, job: JobView) -> str:
+        """Which jobs a Job waits for; one that is not known, as it was not listed, is taken for unfinished."""
+        within = job.metadata.namespace or ""
+        unknown = Other(State.UNFINISHED)
+        return dependency(job, lambda name: self.others.get(f"{within}/{name}", unknown), self.clock.now())
 
     def workload(self, old: Workload | None, new: Workload | None) -> None:
         """Follow a Workload."""
@@ -97,7 +135,8 @@ class ClusterJobs:
         for uid in self.changed:
             job, workload = self.jobs.get(uid), self.workloads.get(uid)
             if job is not None:
-                self.rows[uid] = summary_of(job, workload, tuple(self.pods.get(uid, {}).values()))
+                pods = tuple(self.pods.get(uid, {}).values())
+                self.rows[uid] = summary_of(job, workload, pods, depends=self.depends(job))
             elif workload is not None and is_of_other_kind(workload):
                 self.rows[uid] = summary_of_workload(workload)
             else:

@@ -190,10 +190,7 @@ def greeting(up: Up, wanted: UpOptions, kubeconfig: Path, queues: Sequence[Tree]
         f"  pykueue status{data}",
     ]
     if not queues:
-        lines += [
-            "",
-            f"There are no queues yet. Restart with `pykueue up{data} --example` to create some.",
-        ]
+        lines += ["", f"There are no queues yet. Create one with `pykueue queue add NAME{data} --share 50%`."]
     stays = "running jobs continue" if wanted.on_stop == "keep" else "running jobs are terminated"
     lines += ["", f"To stop: {f'`pykueue down{data}`' if wanted.detached else 'Ctrl-C'}; {stays}."]
     return "\n".join(lines)

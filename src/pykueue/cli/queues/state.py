@@ -20,6 +20,7 @@ from pykueue.cli.objects import each
 from pykueue.cli.queues.quotas import by_resource, nominal, reserved, whole_amount
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import hanging, table
+from pykueue.jobs.dependencies import GATED
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.client.transport import LostError, UnsentError
 from pykueue.kube.port import (
@@ -41,6 +42,7 @@ from pykueue.node.machine import LIMITS
 WAITING_SHOWN: Final = 20
 UNQUEUED: Final = "WorkloadPriorityClassNotFound"
 """The reason of the Event on a Job that cannot be queued."""
+DEPENDENT: Final = "waits for other jobs or for a time; `pykueue jobs` says which"
 
 
 class Queue(Frozen):
@@ -284,7 +286,8 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
     if text(reserved, "status") == "True":
         why = awaited_text(check_states(workload))
     else:
-        why = held_text(workload) or pending_text(reserved) or NOT_CONSIDERED
+        gated = DEPENDENT if text(reserved, "message") == GATED else ""
+        why = held_text(workload) or gated or pending_text(reserved) or NOT_CONSIDERED
     name = controller_of(workload) or text(workload, "metadata", "name")
     return PendingWorkload(
         f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why
@@ -300,7 +303,7 @@ def shown(state: ServerState, data: str = "") -> Iterator[str]:
         yield from hanging("not ready: ", f"jobs are accepted and not admitted yet; {', '.join(state.unread)}")
     yield ""
     if not state.queues:
-        yield f"No queues yet. Restart with `pykueue up{data} --example`, or apply your own with kubectl."
+        yield f"No queues yet. Create one with `pykueue queue add NAME{data} --share 50%`, or apply some with kubectl."
         return
     failing = Counter(one.queue for one in state.failing)
     names = list(dict.fromkeys(name for queue in state.queues for name in queue.quotas))
