@@ -33,6 +33,21 @@ def test_a_table_fits_the_terminal_by_shortening_what_may_be() -> None:
     assert max(map(len, found)) == 30
 
 
+def test_columns_that_may_be_are_left_out_where_shortening_is_not_enough() -> None:
+    queue, time = "a-queue-of-a-team", "2026-01-01T00:00:00Z"
+    wide: list[Column[Pair]] = [
+        COLUMNS[0],
+        Column("QUEUE", lambda _: queue, drops=True),
+        COLUMNS[1],
+        Column("ENDED", lambda _: time, drops=True),
+    ]
+    assert table_lines(ROWS, wide, width=60)[0].split() == ["NAME", "QUEUE", "REASON", "ENDED"]
+    assert table_lines(ROWS, wide, width=50)[0].split() == ["NAME", "QUEUE", "REASON"]
+    found = table_lines(ROWS, wide, width=30)
+    assert found == table_lines(ROWS, COLUMNS, width=30)
+    assert table_lines(ROWS, wide, wide=True, width=30)[0].split() == ["NAME", "QUEUE", "REASON", "ENDED"]
+
+
 def test_a_name_is_never_shortened() -> None:
     assert table_lines([("n" * 50, "why")], COLUMNS, width=30)[1].startswith("n" * 50)
 

@@ -34,6 +34,8 @@ class Column(Frozen, Generic[Row]):
     """Shown only by `-o wide` and `-o csv`."""
     shrinks: bool = False
     """Shortened where the table is wider than the terminal."""
+    drops: bool = False
+    """Left out where the table would be wider than the terminal even so, the last one first; `-o wide` shows it."""
 
 
 def yaml_text(value: object) -> str:
@@ -85,9 +87,31 @@ def table_lines(
     headers = [one.header for one in shown]
     room = terminal_width() if width is None else width
     if room is not None and not wide:
+        for index in dropped(headers, cells, shown, room):
+            del shown[index], headers[index]
+            for cut in cells:
+                del cut[index]
         fit(headers, cells, [index for index, one in enumerate(shown) if one.shrinks], room)
     lines = table(headers, cells, "".join(one.align for one in shown))
     return lines[1:] if no_headers else lines
+
+
+def dropped(
+    headers: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[Column[Row]], width: int
+) -> list[int]:
+    """The columns to leave out, from the last to the first, so that shortening others makes the table fit."""
+    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+    least = [
+        min(wanted, max(SHRUNK_MIN, len(one.header))) if one.shrinks else wanted
+        for one, wanted in zip(shown, widths, strict=True)
+    ]
+    excess = sum(least) + len(GAP) * (len(least) - 1) - width
+    found = []
+    for index in reversed(range(len(shown))):
+        if excess > 0 and shown[index].drops:
+            excess -= least[index] + len(GAP)
+            found.append(index)
+    return found
 
 
 def fit(headers: Sequence[str], cells: list[list[str]], shrinking: Sequence[int], width: int) -> None:

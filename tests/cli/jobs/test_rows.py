@@ -109,5 +109,8 @@ def test_finished_jobs() -> None:
         "bad   team-a  ann    FAILED        3  1 cpu  2026-01-01T01:00:00Z  0:01:01  1:00:00          2  0:00:10",
         "gone  -       -      CANCELLED     -  -      2026-01-01T01:00:00Z  0:00:00  0:00:00          0  0:00:00",
     ]
+    narrow = table_lines(rows, finished_columns(rows, None, all_namespaces=False), width=80)
+    assert max(map(len, narrow)) <= 80
+    assert {"NAME", "STATE", "EXIT", "WAITED", "RAN", "PREEMPTED", "LOST"} <= set(narrow[0].split())
     (found, _) = csv.DictReader(csv_lines(rows, finished_columns(rows, "csv", all_namespaces=False), no_headers=False))
     assert (found["EXIT_CODE"], found["LOST_SECONDS"]) == ("3", "10")

@@ -66,15 +66,15 @@ def finished_columns(
     tasks = wide or any(row.progress for row in rows)
     return [
         Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name, shrinks=True),
-        Column("QUEUE", lambda row: row.queue or NONE),
+        Column("QUEUE", lambda row: row.queue or NONE, drops=True),
         Column("OWNER", lambda row: row.owner or NONE),
         Column("STATE", lambda row: row.state.value),
         *([Column[FinishedJob]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("EXIT", lambda row: NONE if row.exit_code is None else str(row.exit_code), ">"),
-        Column("USED", lambda row: uses(row.requests), shrinks=True),
+        Column("USED", lambda row: uses(row.requests), shrinks=True, drops=True),
         Column("SUBMITTED", lambda row: row.submitted or NONE, wide=True),
         Column("STARTED", lambda row: row.started or NONE, wide=True),
-        Column("ENDED", lambda row: row.ended or NONE),
+        Column("ENDED", lambda row: row.ended or NONE, drops=True),
         Column("WAITED", lambda row: duration(row.waited_seconds * MICROS), ">"),
         Column("RAN", lambda row: duration(row.ran_seconds * MICROS), ">"),
         Column("PREEMPTED", lambda row: str(row.preempted), ">"),
