@@ -36,7 +36,8 @@ def spans(line: str) -> str:
 def picture(text: str, title: str = "") -> str:
     """An SVG of a terminal that shows this text."""
     lines = text.rstrip("\n").split("\n")
-    width = round(COLUMNS * ADVANCE) + 2 * MARGIN
+    columns = max(COLUMNS, *(len(STYLE.sub("", line)) for line in lines))
+    width = round(columns * ADVANCE) + 2 * MARGIN
     height = BAR + (len(lines) + (title != "")) * LINE + 2 * MARGIN
     first = [f'<tspan fill="#8b949e">{escape(title)}</tspan>'] if title else []
     rows = [*first, *map(spans, lines)]
