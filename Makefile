@@ -72,8 +72,8 @@ bench-rivals: .venv/.stamp
 bench-provisioning: .venv/.stamp control-plane
 	$(BIN)/python -m bench.provisioning
 
-control-plane: ## build a real Kubernetes control plane and Kueue from their Go modules, once (outside the tree)
-	controlplane/build kueue
+control-plane: ## build a real Kubernetes control plane, Kueue and kueuectl from their Go modules, once (outside the tree)
+	controlplane/build kueuectl
 
 e2e: .venv/.stamp control-plane ## run the stories and the recorded API calls on a real control plane (options in ARGS=)
 	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 4 --dist loadgroup tests/e2e tests/conformance $(ARGS)
