@@ -55,6 +55,7 @@ def printed(
     document: Callable[[], object],
     no_headers: bool = False,
     width: int | None = None,
+    gap: str = GAP,
 ) -> Iterator[str]:
     """The lines of the rows in a format. `document` is what json and yaml show, `name` the line of `-o name`.
 
@@ -70,7 +71,7 @@ def printed(
         case "csv":
             yield from csv_lines(rows, columns, no_headers=no_headers)
         case _:
-            yield from table_lines(rows, columns, wide=output == "wide", no_headers=no_headers, width=width)
+            yield from table_lines(rows, columns, wide=output == "wide", no_headers=no_headers, width=width, gap=gap)
 
 
 def table_lines(
@@ -80,6 +81,7 @@ def table_lines(
     wide: bool = False,
     no_headers: bool = False,
     width: int | None = None,
+    gap: str = GAP,
 ) -> list[str]:
     """The rows as a table."""
     shown = [one for one in columns if wide or not one.wide]
@@ -87,17 +89,17 @@ def table_lines(
     headers = [one.header for one in shown]
     room = terminal_width() if width is None else width
     if room is not None and not wide:
-        for index in dropped(headers, cells, shown, room):
+        for index in dropped(headers, cells, shown, room, gap):
             del shown[index], headers[index]
             for cut in cells:
                 del cut[index]
-        fit(headers, cells, [index for index, one in enumerate(shown) if one.shrinks], room)
-    lines = table(headers, cells, "".join(one.align for one in shown))
+        fit(headers, cells, [index for index, one in enumerate(shown) if one.shrinks], room, gap)
+    lines = table(headers, cells, "".join(one.align for one in shown), gap)
     return lines[1:] if no_headers else lines
 
 
 def dropped(
-    headers: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[Column[Row]], width: int
+    headers: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[Column[Row]], width: int, gap: str
 ) -> list[int]:
     """The columns to leave out, from the last to the first, so that shortening others makes the table fit."""
     widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
@@ -105,19 +107,19 @@ def dropped(
         min(wanted, max(SHRUNK_MIN, len(one.header))) if one.shrinks else wanted
         for one, wanted in zip(shown, widths, strict=True)
     ]
-    excess = sum(least) + len(GAP) * (len(least) - 1) - width
+    excess = sum(least) + len(gap) * (len(least) - 1) - width
     found = []
     for index in reversed(range(len(shown))):
         if excess > 0 and shown[index].drops:
-            excess -= least[index] + len(GAP)
+            excess -= least[index] + len(gap)
             found.append(index)
     return found
 
 
-def fit(headers: Sequence[str], cells: list[list[str]], shrinking: Sequence[int], width: int) -> None:
+def fit(headers: Sequence[str], cells: list[list[str]], shrinking: Sequence[int], width: int, gap: str = GAP) -> None:
     """Shorten cells of these columns, the widest first, until the table fits."""
     widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
-    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    excess = sum(widths) + len(gap) * (len(widths) - 1) - width
     for index in sorted(shrinking, key=lambda one: -widths[one]):
         if excess <= 0:
             return

@@ -8,6 +8,8 @@ import click
 
 WIDTH: Final = 100
 GAP: Final = "  "
+KUBECTL_GAP: Final = "   "
+"""Between the columns of kubectl and kueuectl."""
 
 Align = Literal["<", ">"]
 
@@ -29,11 +31,11 @@ def duration(micros: int) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, gap: str = GAP) -> list[str]:
     """The rows under their headers; `align` has a `<` or `>` for each column. Cells are never shortened."""
     widths = [max(len(row[index]) for row in (headers, *rows)) for index in range(len(headers))]
     return [
-        GAP.join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
+        gap.join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
         for row in (headers, *rows)
     ]
 

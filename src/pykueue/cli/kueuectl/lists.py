@@ -20,7 +20,7 @@ from pykueue.cli.kueuectl.listing import Listed, Row, Wanted, job_type, nothing_
 from pykueue.cli.kueuectl.writes import bare
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED
-from pykueue.cli.tables import GAP
+from pykueue.cli.tables import KUBECTL_GAP
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import LOCAL_QUEUES, WORKLOADS, DeniedError, GoneError, RejectedError, UnansweredError
 
@@ -154,6 +154,7 @@ async def show(kube: HttpKube, question: Question, *, output: str | None, no_hea
                 name=listed.name,
                 document=lambda: document(question, found.rows),
                 no_headers=no_headers,
+                gap=KUBECTL_GAP,
             )
         )
         return
@@ -193,7 +194,7 @@ class Lines:
     def line(self, cells: Sequence[str]) -> str:
         """One more line."""
         padded = (printable(cell).ljust(width) for cell, width in zip(cells, self.widths, strict=True))
-        return GAP.join(padded).rstrip()
+        return KUBECTL_GAP.join(padded).rstrip()
 
 
 async def changes(kube: HttpKube, question: Question, since: Answer) -> AsyncIterator[Row]:

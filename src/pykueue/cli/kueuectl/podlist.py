@@ -11,6 +11,7 @@ from pykueue.cli.kueuectl.listing import POD_SELECTORS, nothing_found, pod_selec
 from pykueue.cli.kueuectl.lists import tell
 from pykueue.cli.kueuectl.writes import bare
 from pykueue.cli.serverstate import fail
+from pykueue.cli.tables import KUBECTL_GAP
 from pykueue.kube.client.http import Call, HttpKube, called, collection, query
 from pykueue.kube.port import PODS
 
@@ -65,5 +66,6 @@ async def show_pods(
             name=lambda row: f"pod/{text(rows[row], 'object', 'metadata', 'name')}",
             document=lambda: {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": documents},
             no_headers=no_headers,
+            gap=KUBECTL_GAP,
         )
     )
