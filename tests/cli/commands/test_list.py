@@ -54,7 +54,7 @@ def test_lists(machine: Machine) -> None:
     assert said(machine, "list", "lq", "-c", "team-b", "--no-headers").split()[:2] == ["team-b", "team-b"]
     waits = workload(machine, "waits")
     row = said(machine, "list", "kwl", "--status", "pending", "-A", "-c", "team-a").splitlines()[1].split()
-    assert row[:-1] == ["default", waits, "job.batch", "waits", "team-a", "team-a", "PENDING"]
+    assert row[:-1] == ["default", waits, "job", "waits", "team-a", "team-a", "PENDING"]
     document = json.loads(said(machine, "list", "rf", "-o", "json"))
     assert (document["kind"], [one["metadata"]["name"] for one in document["items"]]) == (
         "ResourceFlavorList",
@@ -141,7 +141,7 @@ def test_stop_and_resume(machine: Machine) -> None:
         return str(queues["items"][0]["spec"].get("stopPolicy"))
 
     queue = "clusterqueue.kueue.x-k8s.io/team-b"
-    assert said(machine, "stop", "cq", "team-b", "--dry-run", "server") == f"{queue} (server dry run)\n"
+    assert said(machine, "stop", "cq", "team-b", "--dry-run", "server") == f"{queue}  (server dry run)\n"
     assert policy() == "None"
     assert said(machine, "stop", "cq", "team-b", "--keep-already-running") == f"{queue}\n"
     assert policy() == "Hold"
@@ -149,7 +149,7 @@ def test_stop_and_resume(machine: Machine) -> None:
     assert policy() == "HoldAndDrain"
     assert said(machine, "resume", "cq", "team-b") == f"{queue}\n"
     assert policy() == "None"
-    assert said(machine, "stop", "lq", "team-b", "--dry-run", "client").endswith("/team-b (client dry run)\n")
+    assert said(machine, "stop", "lq", "team-b", "--dry-run", "client").endswith("/team-b  (client dry run)\n")
     name = workload(machine, "waits")
     assert said(machine, "stop", "kwl", name) == f"workload.kueue.x-k8s.io/{name} stopped\n"
     assert said(machine, "resume", "workload", name) == f"workload.kueue.x-k8s.io/{name} resumed\n"

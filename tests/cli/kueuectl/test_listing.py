@@ -185,8 +185,8 @@ def test_a_local_queue_is_kept_by_its_cluster_queue() -> None:
 
 
 def test_long_job_types_are_cut_as_in_kueuectl() -> None:
-    assert job_type("job", "batch") == "job.batch"
-    assert job_type("sparkapplication", "sparkoperator.k8s.io") == "sparkapplication.spa..."
+    assert job_type("job") == "job"
+    assert job_type("averyveryverylongkind") == "averyveryverylongkin..."
 
 
 @pytest.mark.parametrize(

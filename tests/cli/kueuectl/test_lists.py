@@ -124,7 +124,7 @@ async def test_places_come_from_the_visibility_api_where_there_is_one() -> None:
     pending = {"metadata": {"namespace": "mine", "name": "a"}, "positionInLocalQueue": 4}
     server.documents[f"{VISIBILITY}/namespaces/mine/localqueues/q/pendingworkloads?limit=100000"] = {"items": [pending]}
     (row,) = (await answer(kube(server), question())).rows
-    assert (row.types, row.position) == (("job.batch",), "4")
+    assert (row.types, row.position) == (("job",), "4")
     assert await positions(kube(server), [("mine", "unknown")]) == {}
 
 
@@ -208,5 +208,5 @@ async def test_an_empty_list_is_still_a_document(
 
 def test_later_lines_keep_the_widths_and_are_safe_to_print() -> None:
     lines = Lines(["NAME", "AGE"], [["long-name", "1s"]])
-    assert lines.first(no_headers=False) == ["NAME       AGE", "long-name  1s"]
-    assert lines.line(["a\x1b[2J", "2s"]) == "a\\x1b[2J   2s"
+    assert lines.first(no_headers=False) == ["NAME        AGE", "long-name   1s"]
+    assert lines.line(["a\x1b[2J", "2s"]) == "a\\x1b[2J    2s"

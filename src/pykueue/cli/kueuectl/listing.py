@@ -132,10 +132,9 @@ def job_names(row: Row) -> str:
     return ", ".join(dict.fromkeys(text(one, "name") for one in owners(row.tree)))
 
 
-def job_type(singular: str, group: str) -> str:
-    """The type of a job, cut as kueuectl cuts it."""
-    name = f"{singular}.{group}" if group else singular
-    return f"{name[:TYPE_MAX]}..." if len(name) > TYPE_MAX else name
+def job_type(singular: str) -> str:
+    """The type of a job, cut as kueuectl cuts it. Its group is missing there too: discovery does not repeat it."""
+    return f"{singular[:TYPE_MAX]}..." if len(singular) > TYPE_MAX else singular
 
 
 def node_labels(row: Row) -> str:

@@ -117,7 +117,7 @@ def workload_row(
         tree,
         now,
         queues.get(queue_of(tree), ""),
-        tuple(dict.fromkeys(job_type(one.singular, one.resource.group) for one in jobs if one is not None)),
+        tuple(dict.fromkeys(job_type(one.singular) for one in jobs if one is not None)),
         "" if place is None or status(tree) != "pending" else str(place),
     )
 

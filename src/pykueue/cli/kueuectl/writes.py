@@ -86,7 +86,9 @@ def report(tree: Tree, resource: Resource, verb: str, *, dry_run: str, output: s
     """Print the line about an object that was written, or the object itself in the format of -o."""
     name = reference(resource, text(tree, "metadata", "name"))
     if output is None:
-        click.echo(printable(f"{name}{f' {verb}' if verb else ''}{SUFFIXES[dry_run]}"))
+        # Without a verb kueuectl prints two spaces before the suffix.
+        done = f"{verb}{SUFFIXES[dry_run]}"
+        click.echo(printable(f"{name} {done}" if done else name))
         return
     shown: Callable[[], object] = lambda: {"apiVersion": resource.api_version, "kind": resource.kind, **bare(tree)}  # noqa: E731
     echo(printed([tree], (), output, name=lambda _: name, document=shown))
