@@ -13,10 +13,10 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "pods": ("po", "pod"),
     "resourceflavor": ("rf", "resourceflavors"),
     "topology": ("topo", "topologies"),
-    "workload": ("kwl", "kueueworkload", "kueueworkloads", "workloads"),
+    "workload": ("kwl", "kueueworkload", "kueueworkloads", "workloads", "wl"),
     "workloadpriorityclass": ("wpc", "workloadpriorityclasses"),
 }
-"""Other names of each type of object: the first is the short one. They are kueuectl's, and the plurals."""
+"""Other names of each type of object: the first is the short one. They are kueuectl's, the plurals, and `wl`."""
 
 
 def close(name: str, choices: Iterable[str]) -> str:
