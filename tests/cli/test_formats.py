@@ -3,6 +3,7 @@
 import csv
 import json
 
+import pytest
 import yaml
 
 from pykueue.cli.formats import Column, printed, table_lines
@@ -66,6 +67,16 @@ def test_names_json_and_yaml() -> None:
 def test_csv_has_every_column_and_no_formula() -> None:
     found = list(csv.reader(lines("csv", [("a", '=HYPERLINK("x"),1'), ("b", "-")])))
     assert found == [["NAME", "REASON", "LENGTH"], ["a", '\'=HYPERLINK("x"),1', "17"], ["b", "-", "1"]]
+
+
+@pytest.mark.parametrize("cell", ["-1000", "-0.5", "-", "7"])
+def test_a_number_in_csv_stays_one(cell: str) -> None:
+    assert lines("csv", [("a", cell)])[1].split(",")[1] == cell
+
+
+@pytest.mark.parametrize("cell", ["-1+1", "-1-1", "--1", "-cmd", "+1", "@SUM(A1)", "=1", "-1.", "-\u0661"])
+def test_what_a_spreadsheet_computes_becomes_text_in_csv(cell: str) -> None:
+    assert lines("csv", [("a", cell)])[1].split(",")[1] == f"'{cell}"
 
 
 def test_headers_can_be_left_out() -> None:

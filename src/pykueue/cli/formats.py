@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ SHRUNK_MIN: Final = 12
 ELLIPSIS: Final = "…"
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What a cell starts with that a spreadsheet takes for a formula."""
+HARMLESS: Final = re.compile(r"-([0-9]+(\.[0-9]+)?)?")
+"""What starts like a formula and is none: a negative number, or the sign for nothing."""
 
 Row = TypeVar("Row")
 
@@ -139,8 +142,13 @@ def csv_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, no_headers
         writer.writerow([one.header for one in columns])
     for row in rows:
         cells = (printable(one.cell(row)) for one in columns)
-        writer.writerow([f"'{cell}" if cell.startswith(FORMULA) and cell != "-" else cell for cell in cells])
+        writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in cells])
     return text.getvalue().splitlines()
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet computes a cell; a number is none."""
+    return cell.startswith(FORMULA) and not HARMLESS.fullmatch(cell)
 
 
 def terminal_width() -> int | None:
