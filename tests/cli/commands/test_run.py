@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from pykueue.base.clock import START
-from pykueue.cli.commands.run import has_input
+from pykueue.cli.follow.terminal import has_input
 from pykueue.cli.main import cli
 from pykueue.cli.run.arrays import array_of
-from pykueue.cli.run.job import environment, job, limit, needs, per_core, resources, seconds, stem
+from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
 
 
 def made(*command: str, **how: Any) -> Any:
@@ -47,6 +47,26 @@ def test_a_command_runs_once_where_it_was_submitted(monkeypatch: pytest.MonkeyPa
 def test_a_name_that_is_given_is_the_jobs_own() -> None:
     assert made("true", name="x")["metadata"]["name"] == "x"
     assert "generateName" not in made("true", name="x")["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("name", "similar"),
+    [
+        ("Foo_Bar", "foo-bar"),
+        ("-train-", "train"),
+        ("a..b", "a.b"),
+        ("Café 2", "cafe-2"),
+        ("x" * 64, "x" * 63),
+        ("", "job"),
+        ("日本", "job"),
+    ],
+)
+def test_a_name_that_no_job_can_have_is_answered_with_one_that_it_can(name: str, similar: str) -> None:
+    done = CliRunner().invoke(cli, ["run", "-q", "q", "--name", name, "--", "true"])
+    assert done.exit_code == 2
+    assert f"--name: {name!r} is not a name that a Job can have: use at most 63 lower-case letters" in done.output
+    assert done.output.endswith(f"; for example {similar}\n")
+    assert is_job_name(similar)
 
 
 @pytest.mark.parametrize(

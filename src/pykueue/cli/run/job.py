@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +50,10 @@ UNBUFFERED: Final = "PYTHONUNBUFFERED"
 REQUEUED: Final[Tree] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 """The podFailurePolicy of a Job that runs again if its machine went down: such a failure does not count."""
 RETRIES_MAX: Final = 2**31 - 1
-JOB_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
+LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+JOB_NAME: Final = re.compile(rf"{LABEL}(?:\.{LABEL})*")
+JOB_NAME_MAX: Final = 63
+"""Its pods have it in a label."""
 TASK_ID: Final = "PYKUEUE_ARRAY_TASK_ID"
 NAME_VARIABLE: Final = "PYKUEUE_JOB_NAME"
 NAME_FIELD: Final = "metadata.labels['batch.kubernetes.io/job-name']"
@@ -152,9 +156,21 @@ def needs(after: Sequence[str], after_ok: Sequence[str], begin: str | None, now:
         fail(f"--begin: {error}")
     for flag, names in (("--after", after), ("--after-ok", after_ok)):
         for name in names:
-            if not JOB_NAME.fullmatch(name):
+            if not is_job_name(name):
                 fail(f"{flag}: {name!r} is not the name of a Job")
     return Needs(tuple(dict.fromkeys(after)), tuple(dict.fromkeys(after_ok)), due)
+
+
+def is_job_name(name: str) -> bool:
+    """Whether a Job can have this name."""
+    return len(name) <= JOB_NAME_MAX and JOB_NAME.fullmatch(name) is not None
+
+
+def similar_name(name: str) -> str:
+    """A name that a Job can have, as close to this one as possible."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    labels = (re.sub(r"[^a-z0-9]+", "-", label).strip("-") for label in plain.split("."))
+    return ".".join(label for label in labels if label)[:JOB_NAME_MAX].rstrip("-.") or "job"
 
 
 def job(
@@ -182,6 +198,11 @@ def job(
 
     `typed` is the command as the user typed it, if that differs; `slurm` is for a script that was written for Slurm.
     """
+    if name is not None and not is_job_name(name):
+        fail(
+            f"--name: {name!r} is not a name that a Job can have: use at most {JOB_NAME_MAX} lower-case letters, "
+            f"digits, - and ., and begin and end with a letter or digit; for example {similar_name(name)}"
+        )
     typed = typed or command
     metadata: Tree = {"name": name} if name else {"generateName": f"{stem(prefix or typed[0])}-"}
     labels: Tree = {Label.QUEUE.value: queue} if queue else {}
