@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from pykueue.api.trees import Tree
 from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
+from pykueue.apiserver.auth.users import Users
 from pykueue.cli import completion
 from pykueue.cli.main import COMMANDS, cli
 
@@ -37,8 +38,15 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> None:
             *({"metadata": {"name": f"x{number}"}} for number in range(150)),
         ],
         "NAMESPACES": [{"metadata": {"name": "default"}}],
+        "LOCAL_QUEUES": [queue("team-a"), queue("team-b")],
+        "WORKLOAD_PRIORITY_CLASSES": [{"metadata": {"name": "urgent"}}],
+        "JOBS": [
+            {"metadata": {"name": "runs"}},
+            {"metadata": {"name": "held", "annotations": {"pykueue.io/hold": "true"}}},
+            {"metadata": {"name": "failed"}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}},
+        ],
     }
-    monkeypatch.setattr(completion, "page", lambda params, resource: there[resource])
+    monkeypatch.setattr(completion, "page", lambda params, resource, fields: there[resource])
 
 
 def test_commands_and_options_are_offered_without_importing_them() -> None:
@@ -62,6 +70,44 @@ def test_names_are_offered_for_options_and_for_kubectls_words() -> None:
     assert offered("list", "lq", "-n", "") == ["default"]
     assert offered("get", "cq", "h") == ["held"]
     assert offered("create", "cq", "x", "--dry-run", "s") == ["server"]
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("run -q", ["team-a", "team-b"]),
+        ("run --cpu 2 --queue", ["team-a", "team-b"]),
+        ("run --priority", ["urgent"]),
+        ("run -n", ["default"]),
+        ("run --after", ["runs", "held"]),
+        ("run --after runs --after-ok", ["runs", "held"]),
+        ("run --after runs --after", ["held"]),
+        ("jobs -q", ["team-a", "team-b"]),
+        ("squeue --queue", ["team-a", "team-b"]),
+        ("logs", ["runs", "held", "failed"]),
+        ("logs runs", ["held", "failed"]),
+        ("attach", ["runs", "held", "failed"]),
+        ("wait", ["runs", "held", "failed"]),
+        ("cancel", ["runs", "held"]),
+        ("hold", ["runs", "held"]),
+        ("requeue", ["runs", "held"]),
+        ("release", ["held"]),
+        ("queue set", ["main", "held", "drained"]),
+        ("queue remove", ["main", "held", "drained"]),
+        ("queue add x -n", ["default"]),
+    ],
+)
+def test_queues_and_jobs_are_offered_where_they_are_named(words: str, names: list[str]) -> None:
+    assert offered(*words.split(), "") == names
+
+
+def test_users_are_offered_to_the_administrator_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert offered("user", "remove", "--data", str(tmp_path / "missing"), "") == []
+    Users(tmp_path).add("alice")
+    assert offered("user", "remove", "--data", str(tmp_path), "a") == ["alice"]
+    assert offered("user", "rotate", "--data", str(tmp_path), "b") == []
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("objects")

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, mappings, member, text
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -21,13 +22,17 @@ PAGE_ITEMS: Final = 500
 WAIT_SECONDS: Final = 2.0
 
 
-def names(resource: str, keep: Keep | None = None) -> Completer:
-    """A function that offers the names of objects; `resource` is the name of a constant of `kube.port`."""
+def names(resource: str, keep: Keep | None = None, *, fields: str = "") -> Completer:
+    """A function that offers the names of objects; `resource` is the name of a constant of `kube.port`.
+
+    `fields` is a field selector, for a page that is not filled by what `keep` leaves out.
+    """
 
     def offer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         given = ctx.params.get(param.name or "")
         typed = given if isinstance(given, tuple) else ()
-        found = (text(one, "metadata", "name") for one in asked(ctx, resource) if keep is None or keep(one))
+        kept = (one for one in asked(ctx, resource, fields) if keep is None or keep(one))
+        found = dict.fromkeys(text(one, "metadata", "name") for one in kept)
         return [name for name in found if name.startswith(incomplete) and name not in typed][:OFFERED_MAX]
 
     return offer
@@ -38,12 +43,12 @@ def one_of(*words: str) -> Completer:
     return lambda ctx, param, incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-def asked(ctx: click.Context, resource: str) -> list[Tree]:
+def asked(ctx: click.Context, resource: str, fields: str = "") -> list[Tree]:
     """Objects of the server and the namespace that the command line chooses; none if it does not answer in time."""
     params = {key: value for one in chain(ctx) for key, value in one.params.items()}
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            return page(params, resource)
+            return page(params, resource, fields)
     except (Exception, SystemExit):
         # Whatever goes wrong, a shell that waits for words must not get an error message.
         return []
@@ -57,7 +62,7 @@ def chain(ctx: click.Context) -> list[click.Context]:
     return found
 
 
-def page(params: dict[str, object], resource: str) -> list[Tree]:
+def page(params: dict[str, object], resource: str, fields: str = "") -> list[Tree]:
     """One page of objects."""
     import asyncio
 
@@ -75,7 +80,8 @@ def page(params: dict[str, object], resource: str) -> list[Tree]:
     )
     target = chosen(kubeconfig, context, data)
     namespace = str(params.get("namespace") or target.connection.namespace)
-    path = collection(kind, "" if params.get("all_namespaces") else namespace) + query(limit=str(PAGE_ITEMS))
+    where = collection(kind, "" if params.get("all_namespaces") else namespace)
+    path = where + query(limit=str(PAGE_ITEMS), fieldSelector=fields)
 
     async def ask() -> list[Tree]:
         kube = HttpKube(target.connection, SystemClock(), agent="pykueue-completion")
@@ -97,6 +103,19 @@ def is_stopped(queue: Tree) -> bool:
 def is_active(workload: Tree) -> bool:
     """Whether a Workload is active."""
     return member(workload, "spec", "active") is not False
+
+
+def is_unfinished(job: Tree) -> bool:
+    """Whether a Job has not ended."""
+    return not any(
+        text(one, "type") in ("Complete", "Failed") and text(one, "status") == "True"
+        for _, one in mappings(job, "status", "conditions")
+    )
+
+
+def is_held(job: Tree) -> bool:
+    """Whether a Job is held."""
+    return text(job, "metadata", "annotations", Annotation.HOLD) == "true"
 
 
 def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -122,6 +141,8 @@ def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 namespaces: Final = names("NAMESPACES")
 jobs: Final = names("JOBS")
+unfinished_jobs: Final = names("JOBS", is_unfinished, fields="status.successful=0")
+held_jobs: Final = names("JOBS", is_held, fields="status.successful=0")
 local_queues: Final = names("LOCAL_QUEUES")
 running_local_queues: Final = names("LOCAL_QUEUES", lambda queue: not is_stopped(queue))
 stopped_local_queues: Final = names("LOCAL_QUEUES", is_stopped)

@@ -5,11 +5,12 @@ import sys
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced
 
 
 @click.command()
-@click.argument("name", metavar="NAME[:INDEX]")
+@click.argument("name", metavar="NAME[:INDEX]", shell_complete=completion.jobs)
 @namespaced
 @choosing_server
 def attach(name: str, namespace: str | None, kubeconfig: str | None, context: str | None, data: str | None) -> None:

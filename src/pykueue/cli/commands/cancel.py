@@ -4,11 +4,12 @@ import sys
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, selecting
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.unfinished_jobs)
 @selecting
 @click.option("--all", "everything", is_flag=True, help="All jobs of yours in the namespace that have not ended.")
 @namespaced

@@ -1,21 +1,28 @@
 """`pykueue hold`, `release` and `requeue`: keep jobs from running, let them run, and start them over."""
 
 import sys
+from collections.abc import Callable
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import Command, choosing_server, namespaced, selecting
 
 
-def on_jobs(command: Command) -> Command:
-    """Add the arguments of a verb on jobs."""
-    for option in (choosing_server, namespaced, selecting, click.argument("names", nargs=-1, metavar="[NAME]...")):
-        command = option(command)
-    return command
+def on_jobs(offered: completion.Completer) -> Callable[[Command], Command]:
+    """Add the arguments of a verb on jobs; `offered` completes their names."""
+    names = click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=offered)
+
+    def add(command: Command) -> Command:
+        for option in (choosing_server, namespaced, selecting, names):
+            command = option(command)
+        return command
+
+    return add
 
 
 @click.command()
-@on_jobs
+@on_jobs(completion.unfinished_jobs)
 def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Keep jobs from running until they are released.
 
@@ -37,7 +44,7 @@ def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **
 
 
 @click.command()
-@on_jobs
+@on_jobs(completion.held_jobs)
 def release(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Let held jobs run again.
 
@@ -55,7 +62,7 @@ def release(names: tuple[str, ...], selector: str | None, namespace: str | None,
 
 
 @click.command()
-@on_jobs
+@on_jobs(completion.unfinished_jobs)
 def requeue(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Stop running jobs and queue them again.
 

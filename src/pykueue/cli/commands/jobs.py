@@ -2,6 +2,7 @@
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import choosing_format, choosing_server, namespaced
 
 
@@ -10,7 +11,14 @@ from pykueue.cli.flags import choosing_format, choosing_server, namespaced
 @namespaced
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces, as far as you may see them.")
 @click.option("--mine", is_flag=True, help="Only jobs that you created.")
-@click.option("-q", "--queue", metavar="NAME", default="", help="Only jobs of this LocalQueue.")
+@click.option(
+    "-q",
+    "--queue",
+    metavar="NAME",
+    default="",
+    help="Only jobs of this LocalQueue.",
+    shell_complete=completion.local_queues,
+)
 @click.option("-l", "--selector", metavar="LABELS", default="", help="Only jobs with these labels, e.g. app=train.")
 @click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C; in a pipe, print the rows that change.")
 @click.option("--finished", is_flag=True, help="Jobs that have finished, the newest first.")

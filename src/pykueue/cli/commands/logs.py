@@ -5,11 +5,12 @@ import sys
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, selecting
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...")
+@click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...", shell_complete=completion.jobs)
 @selecting
 @click.option("-f", "--follow", is_flag=True, help="Wait for more output until the job ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each pod.")

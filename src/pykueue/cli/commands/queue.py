@@ -8,6 +8,7 @@ from pykueue.api.core import Tree
 from pykueue.api.names import GPU
 from pykueue.api.trees import text, whole
 from pykueue.base.units import QuantityError, parse_quantity
+from pykueue.cli import completion
 from pykueue.cli.amounts import memory_quantity
 from pykueue.cli.flags import Command, Count, choosing_server
 from pykueue.cli.groups import Group
@@ -75,6 +76,7 @@ def queue() -> None:
     multiple=True,
     metavar="NAME",
     help="Namespace that may submit to it; repeatable. Default: that of the kubeconfig.",
+    shell_complete=completion.namespaces,
 )
 @dry_running
 @choosing_server
@@ -161,7 +163,7 @@ def add(
 
 
 @queue.command(name="set")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.cluster_queues)
 @quota_options
 @dry_running
 @choosing_server
@@ -226,7 +228,7 @@ def set_quota(
 
 
 @queue.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.cluster_queues)
 @click.option("--force", is_flag=True, help="Remove it although jobs wait or run in it; they lose their queue.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed.")
 @choosing_server

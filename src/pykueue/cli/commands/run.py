@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from pykueue.base.clock import SystemClock
+from pykueue.cli import completion
 from pykueue.cli.flags import Count
 from pykueue.cli.run.job import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
 from pykueue.cli.run.notification import check_notifiable, notification
@@ -19,7 +20,11 @@ from pykueue.cli.serverstate import fail
 
 @click.command(cls=ScriptCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option(
-    "-q", "--queue", metavar="QUEUE", help="LocalQueue to submit to; default: the one named `default`, or the only one."
+    "-q",
+    "--queue",
+    metavar="QUEUE",
+    help="LocalQueue to submit to; default: the one named `default`, or the only one.",
+    shell_complete=completion.local_queues,
 )
 @click.option(
     "-c",
@@ -42,8 +47,19 @@ from pykueue.cli.serverstate import fail
 )
 @click.option("--name", metavar="NAME", help="Name of the Job; default: the name of the command and a random suffix.")
 @click.option("--name-prefix", hidden=True)
-@click.option("--priority", metavar="CLASS", help="WorkloadPriorityClass of the Job.")
-@click.option("-n", "--namespace", metavar="NAME", help="Namespace of the Job; default: that of the kubeconfig.")
+@click.option(
+    "--priority",
+    metavar="CLASS",
+    help="WorkloadPriorityClass of the Job.",
+    shell_complete=completion.priority_classes,
+)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Namespace of the Job; default: that of the kubeconfig.",
+    shell_complete=completion.namespaces,
+)
 @click.option(
     "--env",
     multiple=True,
@@ -56,8 +72,20 @@ from pykueue.cli.serverstate import fail
 @click.option(
     "--array", "tasks", metavar="TASKS", help="Run COMMAND once per task, e.g. 0-99, or 0-99%4 for four at a time."
 )
-@click.option("--after", multiple=True, metavar="JOB", help="Start after JOB has ended. Repeatable.")
-@click.option("--after-ok", multiple=True, metavar="JOB", help="Start after JOB has succeeded. Repeatable.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    help="Start after JOB has ended. Repeatable.",
+    shell_complete=completion.unfinished_jobs,
+)
+@click.option(
+    "--after-ok",
+    multiple=True,
+    metavar="JOB",
+    help="Start after JOB has succeeded. Repeatable.",
+    shell_complete=completion.unfinished_jobs,
+)
 @click.option("--begin", metavar="TIME", help="Start at TIME or later, e.g. now+1hour, 16:00, 2027-01-31T12:00.")
 @click.option(
     "--retries",
@@ -86,7 +114,12 @@ from pykueue.cli.serverstate import fail
 )
 @click.option("--output", metavar="FILE", help="Write the standard output of the command to FILE.")
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see above for the default.")
-@click.option("--context", metavar="NAME", help="Context in that kubeconfig, or in kubectl's.")
+@click.option(
+    "--context",
+    metavar="NAME",
+    help="Context in that kubeconfig, or in kubectl's.",
+    shell_complete=completion.contexts,
+)
 @click.option(
     "--data", metavar="DIR", help="Data directory of the local server; see `pykueue up --help` for the default."
 )

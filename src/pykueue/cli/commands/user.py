@@ -1,7 +1,9 @@
 """`pykueue user add`, `list`, `rotate` and `remove`: manage the users of a shared server."""
 
 import asyncio
+import contextlib
 import errno
+import io
 import os
 import pwd
 import tempfile
@@ -23,6 +25,16 @@ if TYPE_CHECKING:
 DAY_MICROS: Final = 24 * 60 * 60 * 1_000_000
 KUBECONFIG_BYTES: Final = 16 * 1024
 """More than a kubeconfig has."""
+
+
+def offered_users(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The users of the server, for a shell; none if they cannot be read."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            found = [name for name, *_ in rows(ctx.params.get("data"))]
+    except (Exception, SystemExit):
+        return []
+    return [name for name in found if name.startswith(incomplete)]
 
 
 @click.group(cls=Group)
@@ -235,7 +247,7 @@ def check_administrator(data: str | None) -> None:
 
 
 @user.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offered_users)
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def remove(name: str, data: str | None) -> None:
     """Revoke the access of NAME immediately.
@@ -260,7 +272,7 @@ def remove(name: str, data: str | None) -> None:
 
 
 @user.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offered_users)
 @click.option(
     "--expires",
     metavar="WHEN",

@@ -4,11 +4,12 @@ import sys
 
 import click
 
+from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, selecting
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...")
+@click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...", shell_complete=completion.jobs)
 @selecting
 @click.option("--index", type=click.IntRange(min=0), metavar="N", help="Wait only for this index of an Indexed Job.")
 @click.option("--timeout", metavar="DURATION", help="Give up after this long, e.g. 30s or 2h30m.")
