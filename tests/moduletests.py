@@ -65,7 +65,10 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/commands/version.py": ("tests/cli/commands/test_list.py", "the command, on a real server"),
     "cli/commands/wait.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/flags.py": ("tests/cli/commands/test_config.py", "the option that it defines"),
-    "cli/run/interactive.py": ("tests/cli/follow/test_terminal.py", "`run --interactive`, on a terminal"),
+    "cli/follow/interactive.py": (
+        "tests/cli/follow/test_terminal.py",
+        "interactive runs, on a terminal",
+    ),
     "cli/jobs/listing.py": ("tests/cli/commands/test_jobs.py", "every list, in a process of its own"),
     "cli/jobs/logs.py": ("tests/cli/jobs/test_verbs.py", "`pykueue logs`, in a process of its own"),
     "cli/jobs/waits.py": ("tests/cli/jobs/test_verbs.py", "`pykueue wait`, in a process of its own"),

@@ -32,6 +32,24 @@ spec:
       - {name: main, image: x, command: [sleep, "1000"], resources: {requests: {cpu: 1}}}
 """
 
+READER = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: reader, namespace: default, labels: {kueue.x-k8s.io/queue-name: team-a}}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: calculator
+        image: x
+        command: [sh, -c, "echo first; cat; echo over >&2; exit 4"]
+        stdin: true
+        stdinOnce: true
+        resources: {requests: {cpu: 1}}
+"""
+
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
@@ -168,7 +186,42 @@ def test_without_its_terminal_a_job_does_not_stay(machine: Machine, screens: lis
         assert screen.ends() == 128 + signal.SIGTERM
         assert termios.tcgetattr(screen.fd) == screen.before
     assert job(machine, how, ".status.active") == "1", "somebody may attach again"
+    again = Screen(machine, "attach", how)
+    screens.append(again)
+    time.sleep(0.5)
+    assert soon(lambda: termios.tcgetattr(again.fd)[3] & termios.ICANON == 0, SOON), "every key is passed on"
+    again.type(b"\x03")
+    assert again.ends() == 130
+    assert termios.tcgetattr(again.fd) == again.before
     machine.kubectl("delete", "job", how)
+
+
+def test_standard_input_is_passed_on_to_a_job_that_has_one(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "reader.yaml"
+    file.write_text(READER)
+    machine.kubectl("create", "-f", str(file))
+    shown = machine.start("attach", "--no-stdin", "reader")
+    done = subprocess.run(
+        machine.command("attach", "reader"),
+        env=machine.environment,
+        input=b"x" * 300_000 + b"\n",
+        capture_output=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (4, b"over\n")
+    assert done.stdout == b"first\n" + b"x" * 300_000 + b"\n"
+    assert shown.communicate(timeout=SOON)[0].encode() == done.stdout
+    machine.kubectl("delete", "-f", str(file))
+
+
+def test_that_standard_input_is_not_read_is_said_only_where_there_is_some(machine: Machine) -> None:
+    assert machine.run("run", "-q", "team-a", "--name", "none", "--", "true").returncode == 0
+    said = "standard input is not passed on: the command reads an empty one"
+    for given, says in (("some", True), ("", False)):
+        words = {"env": machine.environment, "input": given, "capture_output": True, "text": True, "timeout": SOON}
+        done = subprocess.run(machine.command("attach", "none"), check=True, **words)  # type: ignore[call-overload]
+        assert (said in done.stderr) is says, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,33 @@ from pykueue.cli.flags import choosing_server, namespaced
 
 @click.command()
 @click.argument("name", metavar="NAME[:INDEX]", shell_complete=completion.jobs)
+@click.option("--no-stdin", is_flag=True, help="Do not pass standard input on.")
 @namespaced
 @choosing_server
-def attach(name: str, namespace: str | None, kubeconfig: str | None, context: str | None, data: str | None) -> None:
+def attach(
+    name: str,
+    no_stdin: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    data: str | None,
+) -> None:
     """Follow a job as `pykueue run` does.
 
     While the job is pending, the reason is printed whenever it changes; then its output is shown from the beginning and
     streamed, and `pykueue attach` exits with the exit code of the job. Ctrl-C detaches: the job continues. A restart of
-    the server does not interrupt it. Standard input is not passed on.
+    the server does not interrupt it.
+
+    Standard input is passed on to a job whose container has `stdin: true`; with `stdinOnce: true`, its standard input
+    ends with yours, and when you detach. If it has `tty: true` too, as with `pykueue run --interactive`, and you are on
+    a terminal, the two are connected: the output begins with what nobody has seen yet, every key goes to the job,
+    Ctrl-C as well, and closing the terminal detaches. --no-stdin only shows the output.
 
     \b
     Example:
       pykueue attach train-x7k2p
       pykueue attach sweep:3
+      pykueue attach calculator < tasks.txt
 
     A job that prints faster than its output is read does not wait for `pykueue attach`, as it does for the
     `pykueue run` that started it: output that exceeds the log is dropped, and a line says how much.
@@ -32,7 +46,10 @@ def attach(name: str, namespace: str | None, kubeconfig: str | None, context: st
     code, or part of its output is missing; 2, invalid input; 130, Ctrl-C.
     """
     from pykueue.api.core import Tree
+    from pykueue.api.trees import mappings, member
+    from pykueue.cli.follow.interactive import FollowingTerminal
     from pykueue.cli.follow.job import Following
+    from pykueue.cli.follow.terminal import warn_of_input
     from pykueue.cli.jobs.chosen import ERROR, Missing, found, named, report
     from pykueue.cli.target import chosen
     from pykueue.kube.port import Kube
@@ -43,9 +60,14 @@ def attach(name: str, namespace: str | None, kubeconfig: str | None, context: st
 
     async def start(kube: Kube) -> Tree | int:
         try:
-            return (await found(kube, within, wanted)).tree
+            tree = (await found(kube, within, wanted)).tree
         except Missing as error:
             return report(error)
+        containers = mappings(tree, "spec", "template", "spec", "containers")
+        if not no_stdin and not any(member(one, "stdin") is True for _, one in containers):
+            warn_of_input()
+        return tree
 
-    following = Following(target, within, command="attach", index=wanted.index)
+    kind = Following if no_stdin else FollowingTerminal
+    following: Following = kind(target, within, command="attach", index=wanted.index)
     sys.exit(asyncio.run(following.run(start, failing=ERROR)))

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import select
-import stat
 import sys
 
 import click
@@ -207,7 +205,8 @@ def run(
     --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
     (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
 
-    Exit codes: 0, success, or detached; the exit code of COMMAND; 1, the Job was deleted or failed without an exit
+    Exit codes: 0, success, or detached; the exit code of COMMAND; 127, COMMAND does not exist; 126, it cannot be
+    executed; 1, the Job was deleted or failed without an exit
     code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C;
     129 and 143, the terminal of an interactive run was closed, or `pykueue run` got SIGTERM.
     """
@@ -241,10 +240,11 @@ def run(
         without_output(ctx, "--detach" if detach else "--array")
         output = None
     # Imported here so that invalid options are reported faster.
+    from pykueue.cli.follow.interactive import FollowingTerminal
     from pykueue.cli.follow.job import Following
+    from pykueue.cli.follow.terminal import warn_of_input
     from pykueue.cli.messages import tell
     from pykueue.cli.run.followarray import FollowingArray
-    from pykueue.cli.run.interactive import FollowingTerminal
     from pykueue.cli.run.submission import MISUSED, Submission
     from pykueue.cli.target import chosen
 
@@ -253,13 +253,13 @@ def run(
         check_notifiable(local=target.local)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
-    if not interactive and has_input(sys.stdin.fileno() if sys.stdin is not None else -1):
-        tell("standard input is not passed on: the command reads an empty one")
+    if not interactive:
+        warn_of_input()
     into = None if output is None else opened(output)
     if wanted_tasks is not None:
         following: Following = FollowingArray(target, within, wanted_tasks)
     elif interactive:
-        following = FollowingTerminal(target, within)
+        following = FollowingTerminal(target, within, command="run", deletes=True)
     else:
         following = Following(target, within, command="run", deletes=True, output=into)
         wanted = wanted if detach else following.output.announced(wanted)
@@ -296,18 +296,3 @@ def umask() -> int:
     found = os.umask(0o077)
     os.umask(found)
     return found
-
-
-def has_input(fd: int) -> bool:
-    """Whether a file or pipe with something to read is connected to this descriptor; False for a terminal."""
-    try:
-        found = os.fstat(fd)
-        if stat.S_ISREG(found.st_mode):
-            return found.st_size > os.lseek(fd, 0, os.SEEK_CUR)
-        if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode):
-            poller = select.poll()
-            poller.register(fd, select.POLLIN)
-            return any(event & select.POLLIN for _, event in poller.poll(0))
-    except OSError:
-        pass
-    return False

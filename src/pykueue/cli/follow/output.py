@@ -308,11 +308,8 @@ class Output:
         """A request for a pod's output."""
         meta = pod.get("metadata")
         name, uid = text(meta, "name"), text(meta, "uid")
-        names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
-        # On a cluster, webhooks may have added containers.
-        container = RUN_CONTAINER if RUN_CONTAINER in names else names[0]
         ours = {SECRET: self.secret, POD_UID: uid, **more} if more else {}
-        query = urlencode({"container": container, **({"follow": "true"} if follow else {}), **ours})
+        query = urlencode({"container": container_of(pod), **({"follow": "true"} if follow else {}), **ours})
         path = f"{path_of(PODS, self.namespace, name, 'log')}?{query}"
         return Call("GET", path, f"read the log of pod {self.namespace}/{name}", repeatable=True)
 
@@ -329,6 +326,13 @@ class Output:
         # Send it again through the client, which handles errors.
         stream.close()
         return await self.kube.open(call)
+
+
+def container_of(pod: Tree) -> str:
+    """The container whose output is that of the job."""
+    names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
+    # On a cluster, webhooks may have added containers.
+    return RUN_CONTAINER if RUN_CONTAINER in names else names[0]
 
 
 async def drained(stream: Stream) -> AsyncIterator[bytes]:

@@ -7,7 +7,9 @@ is in raw mode only in between, and is restored however this ends, unless the pr
 import asyncio
 import contextlib
 import os
+import select
 import signal
+import stat
 import sys
 import termios
 import tty
@@ -21,6 +23,7 @@ from pykueue.api.trees import mappings, member, text
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import uptime
 from pykueue.cli.follow.output import Sink
+from pykueue.cli.messages import tell
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.streams import ChannelStream, connect
 from pykueue.kube.client.transport import LostError
@@ -46,6 +49,27 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def has_input(fd: int) -> bool:
+    """Whether a file or pipe with something to read is connected to this descriptor; False for a terminal."""
+    try:
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size > os.lseek(fd, 0, os.SEEK_CUR)
+        if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode):
+            poller = select.poll()
+            poller.register(fd, select.POLLIN)
+            return any(event & select.POLLIN for _, event in poller.poll(0))
+    except OSError:
+        pass
+    return False
+
+
+def warn_of_input() -> None:
+    """Say that standard input is not passed on, if there is some."""
+    if sys.stdin is not None and has_input(sys.stdin.fileno()):
+        tell("standard input is not passed on: the command reads an empty one")
+
+
 def size_of(fd: int) -> tuple[int, int]:
     """Columns and rows of a terminal; 80 by 24 if it does not know them."""
     try:
@@ -69,13 +93,15 @@ def raw(fd: int) -> Iterator[None]:
             termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
-async def attach(kube: HttpKube, pod: Tree, container: str, *, stdin: bool = True, quiet: bool = False) -> Attached:
+async def attach(
+    kube: HttpKube, pod: Tree, container: str, *, stdin: bool = True, output: bool = True, quiet: bool = False
+) -> Attached:
     """Connect our standard streams to a container's own command until it ends; raises a `KubeError` if refused.
 
-    Of a container with a terminal, ours is used if we have one. A lost connection is opened again for a while; with
-    `quiet`, nothing is printed about that.
+    Of a container with a terminal, ours is used if we have one. Without `output`, only standard input is passed on. A
+    lost connection is opened again for a while; with `quiet`, nothing is printed about that.
     """
-    asked = asked_of(pod, container, stdin=stdin)
+    asked = asked_of(pod, container, stdin=stdin, output=output)
     meta = pod.get("metadata")
     name, namespace = text(meta, "name"), text(meta, "namespace")
     lost_at: float | None = None
@@ -101,14 +127,15 @@ async def attach(kube: HttpKube, pod: Tree, container: str, *, stdin: bool = Tru
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def asked_of(pod: Tree, container: str, *, stdin: bool) -> ExecQuery:
+def asked_of(pod: Tree, container: str, *, stdin: bool, output: bool = True) -> ExecQuery:
     """What to ask for: a terminal if the container has one and we do, and standard input if both want it."""
     spec = next((one for _, one in mappings(pod, "spec", "containers") if text(one, "name") == container), {})
     terminal = member(spec, "tty") is True
     return ExecQuery(
         container,
         stdin=stdin and member(spec, "stdin") is True,
-        stderr=not terminal,
+        stdout=output,
+        stderr=output and not terminal,
         tty=terminal,
     )
 
@@ -119,7 +146,7 @@ class Attachment:
     def __init__(self, stream: ChannelStream, asked: ExecQuery) -> None:
         self.stream = stream
         self.asked = asked
-        self.sinks = {STDOUT: Sink(sys.stdout.fileno()), STDERR: Sink(sys.stderr.fileno())}
+        self.sinks = {STDOUT: Sink(sys.stdout.fileno()), STDERR: Sink(sys.stderr.fileno())} if asked.stdout else {}
         self.raw = asked.tty and asked.stdin and has_terminal()
         self.resized = asyncio.Event()
 
