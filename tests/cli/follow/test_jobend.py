@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.cli.follow.jobend import codes_of, contains, end_of, pods_of
+from pykueue.cli.follow.jobend import code_of, codes_of, contains, end_of, pods_of
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,23 @@ def test_exit_codes_are_in_the_order_of_the_ends() -> None:
 def test_the_pods_of_one_index_are_selected_by_its_label() -> None:
     assert pods_of("u") == "batch.kubernetes.io/controller-uid=u"
     assert pods_of("u", 3).endswith(",batch.kubernetes.io/job-completion-index=3")
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        pytest.param('failed to start: exec: "x": executable file not found in $PATH', 127, id="no such command"),
+        pytest.param('failed to start: exec: "./x": no such file or directory', 127, id="no such file"),
+        pytest.param('failed to start: exec: "./x": permission denied', 126, id="not executable"),
+        pytest.param('failed to start: exec: "./x": exec format error', 126, id="no program"),
+        pytest.param(
+            'runc create failed: unable to start container process: exec: "/x": stat /x: no such file or directory',
+            127,
+            id="on a cluster",
+        ),
+        pytest.param('failed to start: chdir to cwd ("/x") failed: no such file or directory', 128, id="no folder"),
+    ],
+)
+def test_a_command_that_cannot_be_executed_has_the_exit_code_that_shells_give_it(message: str, code: int) -> None:
+    assert code_of({"exitCode": 128, "reason": "StartError", "message": message}) == code
+    assert code_of({"exitCode": 128, "reason": "Error", "message": message}) == 128

@@ -1,6 +1,7 @@
 """How a Job ended: why it failed, and the exit codes of its pods."""
 
 import contextlib
+import re
 import signal
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -9,6 +10,11 @@ from pykueue.api.names import COMPLETION_INDEX
 from pykueue.api.trees import Tree, mapping, mappings, text, whole
 
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+NOT_EXECUTED: Final = re.compile(r'exec: ".*": (.*)', re.DOTALL)
+"""What container runtimes say of a command that they cannot execute."""
+ABSENT: Final = ("executable file not found", "no such file or directory")
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""The exit codes of shells for such a command."""
 
 
 def pods_of(uid: str, index: int | None = None) -> str:
@@ -71,7 +77,14 @@ def ends_of(pods: Iterable[Tree]) -> list[Tree]:
 
 def codes_of(pods: Iterable[Tree]) -> list[int]:
     """The known exit codes of some pods, in the order in which they ended."""
-    return [code for end in ends_of(pods) if (code := whole(end, "exitCode")) is not None]
+    return [code for end in ends_of(pods) if (code := code_of(end)) is not None]
+
+
+def code_of(end: Tree) -> int | None:
+    """The exit code of a container; as in shells if its command does not exist or cannot be executed."""
+    if text(end, "reason") == "StartError" and (why := NOT_EXECUTED.search(text(end, "message"))):
+        return NOT_FOUND if any(words in why[1] for words in ABSENT) else NOT_EXECUTABLE
+    return whole(end, "exitCode")
 
 
 def started_at(pod: Tree) -> tuple[str, str]:
