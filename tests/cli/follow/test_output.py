@@ -117,6 +117,44 @@ def digest(file: IO[bytes], first: bytes = b"") -> tuple[int, str]:
     return size, made.hexdigest()
 
 
+def test_nothing_that_was_printed_before_ctrl_c_is_lost(running: Machine, tmp_path: Path) -> None:
+    script = f"seq 1 40000; touch {tmp_path}/done; exec sleep 600"
+    with begun(running, "--", "sh", "-c", script) as run:
+        # The pipe to us is full long before.
+        assert soon((tmp_path / "done").exists)
+        run.process.send_signal(signal.SIGINT)
+        assert run.rest() == numbers(40000)
+        code, said = run.end()
+    assert code == 130, said
+    assert "deleted" in said
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_run_whose_reader_is_gone_ends_and_its_job_continues(running: Machine, both: bool) -> None:
+    name = f"unread-{both}".lower()
+    script = "echo one; while :; do sleep 0.1; echo more; done"
+    command = running.command("run", "-q", "team-a", "--name", name, "--", "sh", "-c", script)
+    errors = subprocess.STDOUT if both else subprocess.PIPE
+    with subprocess.Popen(command, env=running.environment, stdout=subprocess.PIPE, stderr=errors) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != b"one\n":
+            pass
+        process.stdout.close()
+        said = b"" if process.stderr is None else process.stderr.read()
+        assert process.wait(LONG) == 141
+    if not both:
+        assert f"the reader of the output is gone: job default/{name} continues; to follow it again:" in said.decode()
+    following = subprocess.Popen(
+        running.command("logs", "-f", name), env=running.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with following as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"one\n"
+        process.stdout.close()
+        assert (process.wait(LONG), process.stderr and process.stderr.read()) == (141, b"")
+    assert running.run("cancel", name).returncode == 0
+
+
 def kept(machine: Machine) -> int:
     """The bytes of output that the server keeps."""
     total = 0

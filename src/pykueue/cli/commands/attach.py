@@ -43,7 +43,8 @@ def attach(
     `pykueue run` that started it: output that exceeds the log is dropped, and a line says how much.
 
     Exit codes: 0, success; the exit code of the job; 1, the job does not exist, was deleted or failed without an exit
-    code, or part of its output is missing; 2, invalid input; 130, Ctrl-C.
+    code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the
+    output is gone.
     """
     from pykueue.api.core import Tree
     from pykueue.api.trees import mappings, member

@@ -43,7 +43,7 @@ def logs(
       pykueue logs -l sweep=7 > all.txt
 
     Exit codes: 0, printed, or the job has not started; 1, a job does not exist, its output cannot be read, or part of
-    it is missing; 2, invalid input; 130, Ctrl-C.
+    it is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the output is gone.
     """
     from pykueue.cli.groups import INTERRUPTED
     from pykueue.cli.jobs.chosen import names_of

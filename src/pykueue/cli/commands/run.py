@@ -158,7 +158,8 @@ def run(
 
     The command runs in the current directory. While the Job is pending, the reason is printed whenever it changes; then
     the output is streamed, and `pykueue run` exits with the exit code of COMMAND. Ctrl-C deletes the Job. If
-    `pykueue run` ends in any other way, the Job continues. Standard input is not passed on: COMMAND reads an empty one.
+    `pykueue run` ends in any other way, as when the reader of its output is gone, the Job continues. Standard input is
+    not passed on: COMMAND reads an empty one.
 
     Standard output and standard error stay separate and complete: a command that prints faster than its output is read
     blocks, as in a pipe. It does not block with --detach, or once `pykueue run` has been gone for 30 seconds; output
@@ -205,10 +206,10 @@ def run(
     --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
     (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
 
-    Exit codes: 0, success, or detached; the exit code of COMMAND; 127, COMMAND does not exist; 126, it cannot be
-    executed; 1, the Job was deleted or failed without an exit
-    code, a task of an array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C;
-    129 and 143, the terminal of an interactive run was closed, or `pykueue run` got SIGTERM.
+    Exit codes: 0, success, or detached; the exit code of COMMAND, 127 if it does not exist, 126 if it cannot be
+    executed; 1, the Job was deleted or failed without an exit code, a task of an array failed, or part of the output is
+    missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the terminal of an interactive run was closed,
+    or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
     """
     if interactive:
         check_interactive(detach=detach, output=output, retries=retries, array=tasks)

@@ -42,6 +42,11 @@ class FollowingTerminal(Following):
         self.left = number
         self.interrupted.set()
 
+    async def show_rest(self) -> None:
+        """Show what the Job has printed so far; a terminal that is connected has shown it."""
+        if not self.attached:
+            await super().show_rest()
+
     async def stop(self) -> int:
         """End after a signal; return the exit code."""
         if self.left and self.attached:
@@ -53,7 +58,7 @@ class FollowingTerminal(Following):
     async def output_of(self, pod: Tree) -> None:
         """Connect our terminal to a pod until it ends, or stream its output and pass standard input on."""
         asked = asked_of(pod, container_of(pod), stdin=True)
-        if text(pod, "status", "phase") != "Running" or not asked.stdin:
+        if self.output.ending.is_set() or text(pod, "status", "phase") != "Running" or not asked.stdin:
             await super().output_of(pod)
         elif asked.tty and has_terminal():
             if not await self.converse(pod):

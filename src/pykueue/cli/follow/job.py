@@ -12,11 +12,21 @@ from pykueue.api.core import Tree
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
+from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.follow.admitted import borrowing_note, start_problem
-from pykueue.cli.follow.jobend import blamed_on_pods, codes_of, end_of, ends_of, killed, pods_of, started_at
+from pykueue.cli.follow.jobend import (
+    blamed_on_pods,
+    codes_of,
+    end_of,
+    ends_of,
+    failed_attempt,
+    killed,
+    pods_of,
+    started_at,
+)
 from pykueue.cli.follow.needed import annotations_of, why_held
 from pykueue.cli.follow.output import Output
 from pykueue.cli.follow.reasons import LOOKS, Preemptors, with_reason
@@ -41,6 +51,10 @@ from pykueue.kube.port import (
 )
 
 ERROR: Final = 1
+UNREAD: Final = 141
+"""As shells report a process that SIGPIPE ended."""
+REST_SECONDS: Final = 3.0
+"""How long output is shown after Ctrl-C."""
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
@@ -101,6 +115,10 @@ class Following:
         self.borrowing: asyncio.Task[None] | None = None
         """Reports that the job uses borrowed quota."""
         self.interrupted = asyncio.Event()
+        self.shown: set[str] = set()
+        """UIDs of the pods whose output is or was shown."""
+        self.showing: asyncio.Task[None] | None = None
+        """Shows the output of a pod."""
 
     async def run(self, start: Start, *, failing: int) -> int:
         """Follow the Job that `start` returns; return its exit code.
@@ -138,8 +156,9 @@ class Following:
         """Follow the Job until it ends; return the exit code."""
         watching = [asyncio.create_task(one) for one in self.watches()]
         interrupted = asyncio.create_task(self.interrupted.wait())
+        unread = asyncio.create_task(self.output.unread.wait())
         work = asyncio.create_task(self.attend())
-        everyone: list[asyncio.Task[Any]] = [*watching, interrupted, work]
+        everyone: list[asyncio.Task[Any]] = [*watching, interrupted, unread, work]
         try:
             await asyncio.wait(everyone, return_when=asyncio.FIRST_COMPLETED)
             for task in watching:
@@ -147,6 +166,9 @@ class Following:
                     task.result()
             if work.done():
                 return self.judged(work.result())
+            if unread.done():
+                return self.abandon()
+            await self.show_rest()
             # Otherwise it would report the deletion that follows.
             work.cancel()
             return await self.stop()
@@ -162,6 +184,23 @@ class Following:
             tell(one)
         return (code if self.judges else 0) or (ERROR if problems else 0)
 
+    async def show_rest(self) -> None:
+        """Show what the Job has printed so far; not for long, because whoever pressed Ctrl-C waits."""
+        self.output.ending.set()
+        with contextlib.suppress(TimeoutError):
+            async with timeout(REST_SECONDS):
+                if self.showing is not None:
+                    await asyncio.wait((self.showing,))
+                # The pod's watch may be behind.
+                if self.streams and await self.look_at_pods():
+                    while pod := self.next_pod():
+                        await self.output_of(pod)
+
+    def abandon(self) -> int:
+        """Leave the Job alone because nobody reads its output; return the exit code."""
+        self.left_running("the reader of the output is gone")
+        return UNREAD
+
     async def stop(self) -> int:
         """End after Ctrl-C; return the exit code."""
         return await self.delete_job() if self.deletes else self.detach()
@@ -175,10 +214,14 @@ class Following:
 
     def detach(self) -> int:
         """Leave the Job alone after Ctrl-C."""
+        self.left_running("detached")
+        return INTERRUPTED
+
+    def left_running(self, why: str) -> None:
+        """Say that the Job continues, unless only its output was asked for."""
         if self.judges:
             again = self.target.pykueue("attach", "-n", self.namespace, self.name)
-            tell(f"detached: job {self.namespace}/{self.name} continues; to follow it again: {again}")
-        return INTERRUPTED
+            tell(f"{why}: job {self.namespace}/{self.name} continues; to follow it again: {again}")
 
     def watches(self) -> list[Coroutine[Any, Any, None]]:
         """The watches to follow the Job with."""
@@ -194,14 +237,13 @@ class Following:
 
     async def attend(self) -> int:
         """Report why the Job is pending and stream its output until it ends; return the exit code."""
-        shown: set[str] = set()
         complete = False
-        while True:
+        while not self.output.ending.is_set():
             self.news.clear()
-            pod = self.next_pod(shown)
+            pod = self.next_pod()
             if pod:
-                shown.add(text(pod, "metadata", "uid"))
-                await self.show(pod)
+                self.showing = asyncio.create_task(self.show(pod))
+                await self.showing
                 continue
             job = self.job()
             if job is not None and (ended := end_of(job, self.index)) is not None:
@@ -216,20 +258,21 @@ class Following:
             self.count_failures(job)
             await self.explain()
             await self.news.wait()
+        return INTERRUPTED
 
     def count_failures(self, job: Tree | None) -> None:
         """Report that an attempt has failed and another one follows."""
         failed = whole(job, "status", "failed") or 0
         if failed > self.failures:
             self.failures = failed
-            attempts = 1 + (whole(job, "spec", "backoffLimit") or 0)
-            code = f" with exit code {codes[-1]}" if (codes := codes_of(self.pods())) else ""
-            tell(f"attempt {failed} of {attempts} failed{code}; the next one starts after a delay")
+            tell(f"{failed_attempt(job, self.pods())}; the next one starts after a delay")
 
-    def next_pod(self, shown: set[str]) -> Tree | None:
-        """A pod that has started and whose output was not shown yet."""
+    def next_pod(self) -> Tree | None:
+        """A pod that has started and was not returned yet."""
         for pod in sorted(self.pods(), key=started_at):
-            if text(pod, "status", "phase") in RAN and text(pod, "metadata", "uid") not in shown:
+            uid = text(pod, "metadata", "uid")
+            if text(pod, "status", "phase") in RAN and uid not in self.shown:
+                self.shown.add(uid)
                 return pod
         return None
 

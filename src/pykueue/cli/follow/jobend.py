@@ -87,6 +87,13 @@ def code_of(end: Tree) -> int | None:
     return whole(end, "exitCode")
 
 
+def failed_attempt(job: Tree | None, pods: Iterable[Tree]) -> str:
+    """Which attempt of a Job failed last, and how."""
+    failed, attempts = whole(job, "status", "failed") or 0, 1 + (whole(job, "spec", "backoffLimit") or 0)
+    code = f" with exit code {codes[-1]}" if (codes := codes_of(pods)) else ""
+    return f"attempt {failed} of {attempts} failed{code}"
+
+
 def started_at(pod: Tree) -> tuple[str, str]:
     """The order in which pods are shown: that of their start."""
     return text(pod, "status", "startTime"), text(pod, "metadata", "name")

@@ -14,8 +14,8 @@ import select
 import stat
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from pykueue.api.core import Tree
@@ -30,6 +30,8 @@ from pykueue.kube.port import PODS, KubeError, NotFoundError, UnansweredError
 from pykueue.node.supervision.followers import ANNOTATION, digest_of
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records, lost_line
 
+Answer = TypeVar("Answer")
+
 SILENCE_SECONDS: Final = 30 * 86_400.0
 """How long a connection may be idle: as long as a command may print nothing."""
 AGAIN_MICROS: Final = MICROS // 2
@@ -42,8 +44,10 @@ TURN_BYTES: Final = 1 << 16
 class Sink:
     """The destination of one output stream."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, unread: asyncio.Event | None = None) -> None:
         self.fd = fd
+        self.unread = unread
+        """Set when the reader has closed it."""
         self.inside = False
         """Whether the last line is incomplete."""
         self.closed = False
@@ -65,6 +69,8 @@ class Sink:
                 at += os.write(self.fd, data[at : at + step])
             except BrokenPipeError:
                 self.closed = True
+                if self.unread is not None:
+                    self.unread.set()
             except BlockingIOError:
                 await self.wait()
             except OSError as error:
@@ -132,6 +138,10 @@ class Output:
         self.sinks: dict[bytes, Sink] = {}
         self.holds: dict[str, asyncio.Task[None]] = {}
         """By pod UID: the task with the request that makes the pod block for us."""
+        self.unread = asyncio.Event()
+        """Set when the reader of the output is gone."""
+        self.ending = asyncio.Event()
+        """Set when only the output that there is now is to be shown."""
         self.lost = 0
         """Bytes of output that were removed before we read them."""
 
@@ -189,9 +199,10 @@ class Output:
         With `follow`, until the pod ends, otherwise what there is now. `tail` limits what there is now to these lines.
         """
         name = text(pod, "metadata", "name")
+        follow = follow and not self.ending.is_set()
         if not self.sinks:
             out = sys.stdout.fileno() if self.file is None else self.file
-            self.sinks = {STDOUT: Sink(out), STDERR: Sink(sys.stderr.fileno())}
+            self.sinks = {STDOUT: Sink(out, self.unread), STDERR: Sink(sys.stderr.fileno(), self.unread)}
         try:
             known = await self.first(pod, follow=follow, tail=tail)
             if isinstance(known, LogPart):
@@ -248,7 +259,13 @@ class Output:
                 last = None
             if caught_up and not follow:
                 return
-            part = await self.next(pod, position, follow=follow)
+            known = await self.unless_ending(self.next(pod, position, follow=True)) if follow else None
+            if known is None:
+                if follow:
+                    tip = await self.first(pod, follow=False, tail=None)
+                    follow, end = False, tip.end if isinstance(tip, LogPart) else None
+                known = await self.next(pod, position, follow=False)
+            part = known
         if last is not None:
             await self.flush(last)
 
@@ -275,13 +292,15 @@ class Output:
         while True:
             passed = 0
             try:
-                async for part in drained(stream):
+                async for part in self.until_ending(stream):
                     # After a reconnect, skip what was already written.
                     fresh = part[max(0, written - passed) :]
                     passed += len(part)
                     written += len(fresh)
                     await self.sinks[STDOUT].write(fresh)
-                return
+                if not (follow and resumes and self.ending.is_set()):
+                    return
+                follow = False
             except LostError as error:
                 if not resumes:
                     raise UnansweredError("follow its log", 0, "ConnectionLost", str(error)) from error
@@ -292,6 +311,25 @@ class Output:
                     break
                 except UnansweredError:
                     await self.again()
+
+    async def until_ending(self, stream: Stream) -> AsyncIterator[bytes]:
+        """Yield the chunks of a stream until it ends or only what there is now is to be shown; close it."""
+        try:
+            while part := await self.unless_ending(stream.readany()):
+                yield part
+        finally:
+            stream.close()
+
+    async def unless_ending(self, work: Coroutine[Any, Any, Answer]) -> Answer | None:
+        """The result of some work; None if `ending` is set before."""
+        task, ending = asyncio.create_task(work), asyncio.create_task(self.ending.wait())
+        try:
+            await asyncio.wait((task, ending), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+            ending.cancel()
+            await asyncio.gather(task, ending, return_exceptions=True)
 
     def problems(self) -> list[str]:
         """Errors about missing output."""
@@ -333,12 +371,3 @@ def container_of(pod: Tree) -> str:
     names = [text(one, "name") for _, one in mappings(pod, "spec", "containers")]
     # On a cluster, webhooks may have added containers.
     return RUN_CONTAINER if RUN_CONTAINER in names else names[0]
-
-
-async def drained(stream: Stream) -> AsyncIterator[bytes]:
-    """Yield the chunks of a stream and close it at the end."""
-    try:
-        async for part in parts(stream):
-            yield part
-    finally:
-        stream.close()
