@@ -15,10 +15,15 @@ from pykueue.cli.formats import Column, echo, printed
 from pykueue.cli.jobs import source
 from pykueue.cli.jobs.rows import columns, document, finished_columns, resource_name
 from pykueue.cli.jobs.source import Asked
+from pykueue.cli.serverstate import fail
 from pykueue.kube.client.http import HttpKube
 
 NO_JOBS: Final = "No jobs run or wait; `pykueue jobs --finished` lists those that have finished."
 NO_FINISHED_JOBS: Final = "No finished jobs."
+NO_OWNERS: Final = (
+    "--mine: this server does not record who created a job, so yours are not known; leave it out, or choose jobs by "
+    "label with -l"
+)
 
 Row = TypeVar("Row", JobSummary, FinishedJob)
 
@@ -45,10 +50,13 @@ async def show(kube: HttpKube, wanted: Listing) -> None:
     if wanted.mine:
         asked = replace(wanted.asked, owner=await source.who_am_i(kube))
         wanted = replace(wanted, asked=asked)
-    if wanted.finished:
-        await show_finished(kube, wanted)
-    else:
-        await show_active(kube, wanted)
+    try:
+        if wanted.finished:
+            await show_finished(kube, wanted)
+        else:
+            await show_active(kube, wanted)
+    except source.OwnersUnknownError:
+        fail(NO_OWNERS, 1)
 
 
 async def show_finished(kube: HttpKube, wanted: Listing) -> None:

@@ -1,6 +1,6 @@
 """The rows of `pykueue jobs`: from `pykueue.io/v1alpha1` where it is served, else from Jobs, Workloads and pods."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -32,6 +32,10 @@ SUMMARY_LIST: Final = msgspec.json.Decoder(SummaryList)
 FINISHED_LIST: Final = msgspec.json.Decoder(FinishedList)
 
 
+class OwnersUnknownError(Exception):
+    """The jobs of one owner were asked for, and the server does not record owners."""
+
+
 class Asked(Frozen):
     """Which jobs are asked for."""
 
@@ -57,15 +61,17 @@ class Found(Frozen):
 
 
 async def active(kube: HttpKube, asked: Asked) -> Found:
-    """The jobs that run or wait; raises `KubeError` if they cannot be listed."""
+    """The jobs that run or wait; raises `KubeError` if they cannot be listed, or `OwnersUnknownError`."""
     own = await own_list(kube, SUMMARIES, asked, {"labelSelector": asked.labels})
     if own is not None:
-        return Found(chosen(SUMMARY_LIST.decode(own[0]).items, asked), own[1], notes=own[2])
+        rows = chosen(SUMMARY_LIST.decode(own[0]).items, asked)
+        return Found(rows, own[1], notes=own[2])
     # Only a server without this API needs these modules.
     from pykueue.cli.jobs.cluster import listed
 
     (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
-    return Found(chosen(found.summaries(), asked), namespace, False, (*notes, *unread))
+    rows = chosen_of_cluster(found.summaries(), asked)
+    return Found(rows, namespace, False, (*notes, *unread))
 
 
 async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tuple[list[FinishedJob], tuple[str, ...]]:
@@ -85,7 +91,7 @@ async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tu
     from pykueue.cli.jobs import cluster
 
     (found, unread), _, notes = await allowed(asked, lambda one: cluster.finished(kube, one, asked.labels, now))
-    rows = [*chosen(found, asked)]
+    rows = [*chosen_of_cluster(found, asked)]
     return rows[:limit] if limit else rows, (*notes, NO_RECORDS, *unread)
 
 
@@ -125,6 +131,13 @@ async def who_am_i(kube: Kube) -> str:
     body = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
     review = msgspec.json.decode(await kube.create(SELF_REVIEWS, msgspec.json.encode(body)))
     return text(review, "status", "userInfo", "username")
+
+
+def chosen_of_cluster(rows: Sequence[Row], asked: Asked) -> tuple[Row, ...]:
+    """The rows of a queue and an owner, of a server other than ours; raises `OwnersUnknownError`."""
+    if asked.owner and rows and not any(row.owner for row in rows):
+        raise OwnersUnknownError
+    return chosen(rows, asked)
 
 
 def chosen(rows: Iterable[Row], asked: Asked) -> tuple[Row, ...]:
