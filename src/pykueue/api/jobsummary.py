@@ -13,6 +13,10 @@ OWN_GROUP: Final = "pykueue.io"
 OWN_VERSION: Final = "v1alpha1"
 SUMMARIES: Final = "jobsummaries"
 FINISHED_JOBS: Final = "finishedjobs"
+UNQUEUED: Final = "not queued yet"
+"""The reason of a job without a Workload."""
+UNNAMED: Final = "preempted for another workload of "
+"""How the reason of a job begins that was preempted, where the preemptor is not looked up."""
 
 
 class JobState(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pykueue.api.core import Condition, Tree
-from pykueue.api.jobsummary import JobState, JobSummary
+from pykueue.api.jobsummary import UNQUEUED, JobState, JobSummary
 from pykueue.api.names import Annotation, Label, WorkloadCondition
 from pykueue.api.workload import Workload, condition, held
 from pykueue.base.struct import Frozen
@@ -16,7 +16,6 @@ from pykueue.jobs.batch import JobView, end_of, indexes_done, pods_at_once
 from pykueue.jobs.dependencies import GATED, Other, State, followed, needs_of, phrase
 from pykueue.jobs.workload import queue_label, run_limit
 
-UNQUEUED: Final = "not queued yet"
 HELD: Final = "held until it is released"
 DELETED: Final = "it is being deleted"
 FINISHING: Final = "it has ended and is being cleaned up"

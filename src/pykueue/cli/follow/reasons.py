@@ -1,6 +1,7 @@
 """Find the pending reason of a workload before its condition shows it, and the name of its preemptor."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, text
 from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER
 from pykueue.bridge.sentences import condition, named, pending_text, unnamed
@@ -77,14 +79,40 @@ class Preemptors:
 
     async def note(self, uids: set[str], namespace: str, since: str) -> str:
         """The note of the newest preemption Event on these objects since this time; empty if there is none."""
-        try:
-            events = await everything(self.kube, EVENTS, namespace, fields=f"reason={PREEMPTED}")
-        except DeniedError:
-            return ""
-        found = [
-            (max(text(one, "eventTime"), text(one, "series", "lastObservedTime")), text(one, "note"))
-            for one in events
-            if text(one, "regarding", "uid") in uids and text(one, "reportingController") == REPORTER
-        ]
-        last = max(found, default=("", ""))
-        return last[1] if last[0][:SECONDS] >= since else ""
+        notes = await preemption_notes(self.kube, namespace)
+        return newest((one for one in notes if one.uid in uids), since)
+
+
+class PreemptionNote(Frozen):
+    """An Event that names the preemptor of a job."""
+
+    uid: str
+    """That of the job."""
+    job: str
+    """Its namespace and name."""
+    at: str
+    text: str
+
+
+async def preemption_notes(kube: Kube, namespace: str) -> list[PreemptionNote]:
+    """The preemption Events of a namespace, or of all if that is empty; none if this user may not read them."""
+    try:
+        events = await everything(kube, EVENTS, namespace, fields=f"reason={PREEMPTED}")
+    except DeniedError:
+        return []
+    return [
+        PreemptionNote(
+            text(one, "regarding", "uid"),
+            f"{text(one, 'regarding', 'namespace')}/{text(one, 'regarding', 'name')}",
+            max(text(one, "eventTime"), text(one, "series", "lastObservedTime")),
+            text(one, "note"),
+        )
+        for one in events
+        if text(one, "reportingController") == REPORTER
+    ]
+
+
+def newest(notes: Iterable[PreemptionNote], since: str) -> str:
+    """The text of the newest of some notes since this time; empty if there is none."""
+    last = max(((one.at, one.text) for one in notes), default=("", ""))
+    return last[1] if last[0][:SECONDS] >= since[:SECONDS] else ""

@@ -10,6 +10,8 @@ from pykueue.api.jobsummary import (
     OWN_GROUP,
     OWN_VERSION,
     SUMMARIES,
+    UNNAMED,
+    UNQUEUED,
     FinishedJob,
     FinishedList,
     JobSummary,
@@ -65,13 +67,23 @@ async def active(kube: HttpKube, asked: Asked) -> Found:
     own = await own_list(kube, SUMMARIES, asked, {"labelSelector": asked.labels})
     if own is not None:
         rows = chosen(SUMMARY_LIST.decode(own[0]).items, asked)
-        return Found(rows, own[1], notes=own[2])
+        return Found(await with_reasons(kube, rows, own[1]), own[1], notes=own[2])
     # Only a server without this API needs these modules.
     from pykueue.cli.jobs.cluster import listed
 
     (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
     rows = chosen_of_cluster(found.summaries(), asked)
-    return Found(rows, namespace, False, (*notes, *unread))
+    return Found(await with_reasons(kube, rows, namespace), namespace, False, (*notes, *unread))
+
+
+async def with_reasons(kube: Kube, rows: tuple[JobSummary, ...], namespace: str) -> tuple[JobSummary, ...]:
+    """The rows with reasons that have to be looked up."""
+    if not any(row.reason == UNQUEUED or row.reason.startswith(UNNAMED) for row in rows):
+        return rows
+    # Few lists need these modules.
+    from pykueue.cli.jobs.explained import explained
+
+    return await explained(kube, rows, namespace)
 
 
 async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tuple[list[FinishedJob], tuple[str, ...]]:

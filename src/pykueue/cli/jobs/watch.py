@@ -19,7 +19,7 @@ from pykueue.base.text import printable
 from pykueue.base.units import MICROS
 from pykueue.cli.formats import csv_lines, echo, printed, table_lines, yaml_text
 from pykueue.cli.jobs.rows import columns, resource_name
-from pykueue.cli.jobs.source import Asked, Found, active, chosen, own_list
+from pykueue.cli.jobs.source import Asked, Found, active, chosen, own_list, with_reasons
 from pykueue.cli.screen import CLEAR, REST, painted
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import UnansweredError
@@ -145,7 +145,7 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
             trouble = GONE if jobs.failures > 1 else jobs.trouble
             if known.changed:
                 ended = chosen(known.endings(), asked)
-                rows = chosen(known.summaries(), asked)
+                rows = await with_reasons(kube, chosen(known.summaries(), asked), where)
                 yield Look(rows, ended, trouble)
             else:
                 yield Look(rows, (), trouble)
