@@ -14,11 +14,13 @@ from pykueue.cli.queues.state import (
     DEPENDENT,
     PendingWorkload,
     Queue,
+    RetryingJob,
     ServerState,
     is_crowded,
     pending_workload,
     queue_of,
     read_state,
+    retrying_jobs,
     shown,
 )
 from pykueue.jobs.dependencies import GATED
@@ -158,6 +160,40 @@ def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
     later = {**told, "lastTransitionTime": "2099-01-01T00:00:00Z"}
     unnamed = "preempted for another workload of blue, which took back what blue owns"
     assert kueue.embedded.call(preemptors.said(later, workload)) == unnamed
+
+
+def test_a_job_between_two_attempts_says_when_the_next_one_starts(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("flaky", queue="red", backoffLimit=2)
+    doors = {("default", "red"): "red"}
+
+    def said() -> list[str]:
+        found = kueue.embedded.call(retrying_jobs(kueue.embedded.kube, "default", doors, kueue.now))
+        return [f"{one.job} in {one.queue}: {one.why}" for one in found]
+
+    def seconds(attempt: str) -> int:
+        (words,) = said()
+        begin = f"default/flaky in red: {attempt}; the next one starts in "
+        assert words.startswith(begin)
+        return int(words.removeprefix(begin).removesuffix(" s"))
+
+    assert said() == []
+    kueue.fail("flaky", exit_code=3)
+    left = seconds("attempt 1 of 3 failed with exit code 3")
+    assert 5 < left <= 10
+    kueue.advance("4s")
+    assert seconds("attempt 1 of 3 failed with exit code 3") == left - 4
+    kueue.advance("10s")
+    assert said() == []
+    kueue.fail("flaky", exit_code=4)
+    assert 10 < seconds("attempt 2 of 3 failed with exit code 4") <= 20
+
+
+def test_what_waits_between_attempts_is_shown() -> None:
+    retrying = tuple(RetryingJob(f"d/{number}", "a", "attempt 1 of 2 failed") for number in range(21))
+    lines = list(shown(ServerState("", "", (Queue("a", "", {}, {}, 21, 0),), (), retrying=retrying)))
+    assert lines[-22:-20] == ["waiting before the next attempt:", "  d/0 in a: attempt 1 of 2 failed"]
+    assert lines[-1] == "  and 1 more"
 
 
 def test_everything_is_shown() -> None:

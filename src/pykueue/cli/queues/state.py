@@ -11,10 +11,12 @@ from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text, check_states
 from pykueue.cli.amounts import readable
 from pykueue.cli.follow.admitted import start_problem
+from pykueue.cli.follow.jobend import end_of, ends_of, failed_attempt, pods_of
 from pykueue.cli.follow.reasons import Preemptors
 from pykueue.cli.objects import each
 from pykueue.cli.queues.quotas import by_resource, nominal, reserved, whole_amount
@@ -37,7 +39,11 @@ from pykueue.kube.port import (
     NotFoundError,
     Resource,
 )
+from pykueue.kubecontrollers.jobplan import Backoff
 from pykueue.node.machine import LIMITS
+
+ClusterQueues = Mapping[tuple[str, str], str]
+"""By the namespace and name of a LocalQueue."""
 
 WAITING_SHOWN: Final = 20
 UNQUEUED: Final = "WorkloadPriorityClassNotFound"
@@ -75,6 +81,15 @@ class FailingJob(Frozen):
     why: str
 
 
+class RetryingJob(Frozen):
+    """A job that holds quota and waits between two attempts."""
+
+    job: str
+    queue: str
+    """Its ClusterQueue."""
+    why: str
+
+
 class ServerState(Frozen):
     """The state of a server."""
 
@@ -83,6 +98,7 @@ class ServerState(Frozen):
     queues: tuple[Queue, ...]
     pending_workloads: tuple[PendingWorkload, ...]
     failing: tuple[FailingJob, ...] = ()
+    retrying: tuple[RetryingJob, ...] = ()
     unread: tuple[str, ...] = ()
     """What the server has to read before it admits jobs; empty once it is ready."""
 
@@ -122,21 +138,22 @@ async def read_state(kube: Kube, namespace: str) -> ServerState:
             raise
         seen = namespace
         doors = [one async for one in each(kube, LOCAL_QUEUES, namespace)]
+    admitting = {
+        (text(door, "metadata", "namespace"), text(door, "metadata", "name")): text(door, "spec", "clusterQueue")
+        for door in doors
+    }
     return ServerState(
         machine,
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
         queues,
         tuple(await pending_workloads(kube, seen, doors)),
-        tuple(await failing_jobs(kube, seen, doors)),
+        tuple(await failing_jobs(kube, seen, admitting)),
+        tuple(await retrying_jobs(kube, seen, admitting, SystemClock().now())),
     )
 
 
-async def failing_jobs(kube: Kube, namespace: str, doors: Sequence[Tree]) -> list[FailingJob]:
+async def failing_jobs(kube: Kube, namespace: str, admitting: ClusterQueues) -> list[FailingJob]:
     """Jobs whose containers cannot start, by name; those that no queue admitted are not ours to report."""
-    admitting = {
-        (text(door, "metadata", "namespace"), text(door, "metadata", "name")): text(door, "spec", "clusterQueue")
-        for door in doors
-    }
     found: dict[str, FailingJob] = {}
     try:
         # A pod whose first container cannot start is Pending, as is one that waits for a node.
@@ -151,6 +168,43 @@ async def failing_jobs(kube: Kube, namespace: str, doors: Sequence[Tree]) -> lis
     except DeniedError:
         return []
     return [found[name] for name in sorted(found)]
+
+
+async def retrying_jobs(kube: Kube, namespace: str, admitting: ClusterQueues, now: Instant) -> list[RetryingJob]:
+    """Jobs that wait between two attempts, and for how long."""
+    found: list[RetryingJob] = []
+    try:
+        async for job in each(kube, JOBS, namespace, fields="status.successful=0"):
+            metadata = mapping(job, "metadata")
+            within, name = text(metadata, "namespace"), text(metadata, "name")
+            queue = admitting.get((within, text(metadata, "labels", Label.QUEUE)))
+            if queue and between_attempts(job):
+                pods = [one async for one in each(kube, PODS, within, labels=pods_of(text(metadata, "uid")))]
+                due = next_attempt(job, pods)
+                if due > now:
+                    delay = f"the next one starts in {-(-(due - now) // MICROS)} s"
+                    found.append(RetryingJob(f"{within}/{name}", queue, f"{failed_attempt(job, pods)}; {delay}"))
+    except DeniedError:
+        return []
+    return found
+
+
+def between_attempts(job: Tree) -> bool:
+    """Whether a Job may run, and has failed pods and none that is active."""
+    return (
+        bool(whole(job, "status", "failed"))
+        and not whole(job, "status", "active")
+        and member(job, "spec", "suspend") is not True
+        and whole(job, "spec", "backoffLimitPerIndex") is None
+        and not text(job, "metadata", "deletionTimestamp")
+        and end_of(job) is None
+    )
+
+
+def next_attempt(job: Tree, pods: Sequence[Tree]) -> Instant:
+    """When the Job controller replaces the pod that failed last."""
+    ends = [at for end in ends_of(pods) if (at := text(end, "finishedAt"))]
+    return Backoff(whole(job, "status", "failed") or 0, parse_instant(ends[-1])).due() if ends else Instant(0)
 
 
 def controller_of(tree: Tree) -> str:
@@ -331,6 +385,13 @@ def shown(state: ServerState, data: str = "") -> Iterator[str]:
         yield from hanging(f"  {one.job} in {one.queue}: ", one.why)
     if len(state.failing) > WAITING_SHOWN:
         yield f"  and {len(state.failing) - WAITING_SHOWN} more"
+    if state.retrying:
+        yield ""
+        yield "waiting before the next attempt:"
+    for again in state.retrying[:WAITING_SHOWN]:
+        yield from hanging(f"  {again.job} in {again.queue}: ", again.why)
+    if len(state.retrying) > WAITING_SHOWN:
+        yield f"  and {len(state.retrying) - WAITING_SHOWN} more"
     if state.pending_workloads:
         yield ""
         yield "pending, oldest first:"
