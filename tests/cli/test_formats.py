@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import sys
 
 import pytest
 import yaml
@@ -77,6 +79,35 @@ def test_a_number_in_csv_stays_one(cell: str) -> None:
 @pytest.mark.parametrize("cell", ["-1+1", "-1-1", "--1", "-cmd", "+1", "@SUM(A1)", "=1", "-1.", "-\u0661"])
 def test_what_a_spreadsheet_computes_becomes_text_in_csv(cell: str) -> None:
     assert lines("csv", [("a", cell)])[1].split(",")[1] == f"'{cell}"
+
+
+COLOURED = (
+    Column[Pair]("NAME", lambda row: row[0]),
+    Column[Pair]("STATE", lambda row: row[1], colour=lambda row: "red" if row[1] == "FAILED" else None),
+    Column[Pair]("END", lambda row: "x", colour=lambda row: "green"),
+)
+
+
+def test_colours_change_neither_words_nor_columns() -> None:
+    rows = [("a", "FAILED"), ("longer", "RUNNING")]
+    plain, painted = table_lines(rows, COLOURED), table_lines(rows, COLOURED, colours=True)
+    assert painted[1] == "a       \x1b[31mFAILED\x1b[0m   \x1b[32mx\x1b[0m"
+    assert [re.sub(r"\x1b\[[0-9]+m", "", line) for line in painted] == plain
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "colours"), [(True, "", True), (True, "1", False), (False, "", False)]
+)
+def test_colours_are_for_terminals_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, no_color: str, colours: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    found = [*printed([("a", "FAILED")], COLOURED, None, name=lambda row: row[0], document=dict)]
+    assert ("\x1b" in "".join(found)) is colours
+    for output in ("csv", "json", "name", "yaml"):
+        found = [*printed([("a", "FAILED")], COLOURED, output, name=lambda row: row[0], document=dict)]
+        assert "\x1b" not in "".join(found)
 
 
 def test_headers_can_be_left_out() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 import shutil
 import sys
@@ -13,7 +14,7 @@ import msgspec
 
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
-from pykueue.cli.tables import GAP, Align, table
+from pykueue.cli.tables import GAP, Align, column_widths, painted, table, wants_colour
 
 FORMATS: Final = ("json", "yaml", "wide", "name", "csv")
 SHRUNK_MIN: Final = 12
@@ -39,6 +40,8 @@ class Column(Frozen, Generic[Row]):
     """Shortened where the table is wider than the terminal."""
     drops: bool = False
     """Left out where the table would be wider than the terminal even so, the last one first; `-o wide` shows it."""
+    colour: Callable[[Row], str | None] | None = None
+    """The colour of a cell on a terminal, never the only sign of what it says."""
 
 
 def yaml_text(value: object) -> str:
@@ -74,7 +77,11 @@ def printed(
         case "csv":
             yield from csv_lines(rows, columns, no_headers=no_headers)
         case _:
-            yield from table_lines(rows, columns, wide=output == "wide", no_headers=no_headers, width=width, gap=gap)
+            colours = wants_colour(sys.stdout, os.environ)
+            wide = output == "wide"
+            yield from table_lines(
+                rows, columns, wide=wide, no_headers=no_headers, width=width, gap=gap, colours=colours
+            )
 
 
 def table_lines(
@@ -85,6 +92,7 @@ def table_lines(
     no_headers: bool = False,
     width: int | None = None,
     gap: str = GAP,
+    colours: bool = False,
 ) -> list[str]:
     """The rows as a table."""
     shown = [one for one in columns if wide or not one.wide]
@@ -98,6 +106,9 @@ def table_lines(
                 del cut[index]
         fit(headers, cells, [index for index, one in enumerate(shown) if one.shrinks], room, gap)
     lines = table(headers, cells, "".join(one.align for one in shown), gap)
+    if colours:
+        widths = column_widths(headers, cells)
+        lines[1:] = [coloured(lines[1 + at], row, cells[at], shown, widths, gap) for at, row in enumerate(rows)]
     return lines[1:] if no_headers else lines
 
 
@@ -105,7 +116,7 @@ def dropped(
     headers: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[Column[Row]], width: int, gap: str
 ) -> list[int]:
     """The columns to leave out, from the last to the first, so that shortening others makes the table fit."""
-    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+    widths = column_widths(headers, cells)
     least = [
         min(wanted, max(SHRUNK_MIN, len(one.header))) if one.shrinks else wanted
         for one, wanted in zip(shown, widths, strict=True)
@@ -119,9 +130,23 @@ def dropped(
     return found
 
 
+def coloured(
+    line: str, row: Row, cells: Sequence[str], columns: Sequence[Column[Row]], widths: Sequence[int], gap: str
+) -> str:
+    """A line of a table with its cells in colour, as far as their columns have one; those are aligned to the left."""
+    # From the end, so that the positions before stay as they are.
+    for index in reversed(range(len(columns))):
+        colour = columns[index].colour
+        at = sum(widths[:index]) + len(gap) * index
+        if colour is not None:
+            cell = cells[index]
+            line = f"{line[:at]}{painted(cell, colour(row), on=True)}{line[at + len(cell) :]}"
+    return line
+
+
 def fit(headers: Sequence[str], cells: list[list[str]], shrinking: Sequence[int], width: int, gap: str = GAP) -> None:
     """Shorten cells of these columns, the widest first, until the table fits."""
-    widths = [max(len(row[index]) for row in (headers, *cells)) for index in range(len(headers))]
+    widths = column_widths(headers, cells)
     excess = sum(widths) + len(gap) * (len(widths) - 1) - width
     for index in sorted(shrinking, key=lambda one: -widths[one]):
         if excess <= 0:

@@ -31,9 +31,14 @@ def duration(micros: int) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}"
 
 
+def column_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column of a table."""
+    return [max(len(row[index]) for row in (headers, *rows)) for index in range(len(headers))]
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, gap: str = GAP) -> list[str]:
     """The rows under their headers; `align` has a `<` or `>` for each column. Cells are never shortened."""
-    widths = [max(len(row[index]) for row in (headers, *rows)) for index in range(len(headers))]
+    widths = column_widths(headers, rows)
     return [
         gap.join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
         for row in (headers, *rows)

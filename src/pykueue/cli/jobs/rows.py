@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from pykueue.api.jobsummary import OWN_GROUP, OWN_VERSION, FinishedJob, JobSummary
+from pykueue.api.jobsummary import OWN_GROUP, OWN_VERSION, FinishedJob, JobState, JobSummary
 from pykueue.api.names import GPU
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.cli.formats import Column
@@ -13,6 +13,16 @@ from pykueue.cli.tables import duration
 NONE: Final = "-"
 SHORT_NAMES: Final = {"cpu": "cpu", "memory": "mem", GPU: "gpu", "amd.com/gpu": "gpu"}
 """What resources are called in a table."""
+COLOURS: Final = {
+    JobState.RUNNING: "green",
+    JobState.COMPLETED: "green",
+    JobState.FAILING: "red",
+    JobState.FAILED: "red",
+    JobState.HELD: "yellow",
+    JobState.STOPPING: "yellow",
+    JobState.CANCELLED: "yellow",
+}
+"""Of states on a terminal."""
 ORDER: Final = ("cpu", "memory", GPU, "amd.com/gpu")
 
 
@@ -28,7 +38,7 @@ def columns(
         Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name, shrinks=True),
         Column("QUEUE", lambda row: row.queue or NONE),
         Column("OWNER", lambda row: row.owner or NONE),
-        Column("STATE", lambda row: row.state.value),
+        Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[JobSummary]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("USES", lambda row: uses(row.requests, row.gpus), shrinks=True),
         Column("SINCE", (lambda row: row.since or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"),
@@ -68,7 +78,7 @@ def finished_columns(
         Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name, shrinks=True),
         Column("QUEUE", lambda row: row.queue or NONE, drops=True),
         Column("OWNER", lambda row: row.owner or NONE),
-        Column("STATE", lambda row: row.state.value),
+        Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[FinishedJob]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("EXIT", lambda row: NONE if row.exit_code is None else str(row.exit_code), ">"),
         Column("USED", lambda row: uses(row.requests), shrinks=True, drops=True),
