@@ -6,14 +6,13 @@ import msgspec
 import pytest
 
 from pykueue.api.codec import decode_as
-from pykueue.api.jobsummary import JobState
+from pykueue.api.jobsummary import UNQUEUED, JobState
 from pykueue.api.workload import Workload
 from pykueue.controllers.jobsummaries import (
     DELETED,
     HELD,
     NO_POD,
     NO_QUEUE,
-    UNQUEUED,
     PodFacts,
     summary_of,
     summary_of_workload,

@@ -1,8 +1,10 @@
 """Does `pykueue jobs` list what a machine does and has done? Real processes, one server for all."""
 
+import contextlib
 import csv
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -60,6 +62,31 @@ def test_jobs_from_their_submission_to_their_record(machine: Machine) -> None:
     states = {row["NAME"]: row["STATE"] for row in rows(machine, "--finished")}
     assert states == {"fails": "FAILED", "waits": "CANCELLED"}
     assert [row["NAME"] for row in rows(machine)] == ["runs"]
+
+
+def on_a_terminal(machine: Machine, *words: str, **environment: str) -> bytes:
+    """What a command prints on a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(machine.command(*words), env=machine.environment | environment, stdout=theirs) as process:
+        os.close(theirs)
+        printed = b""
+        # At the end of the other side, reading fails.
+        with contextlib.suppress(OSError):
+            while block := os.read(ours, 1 << 16):
+                printed += block
+    os.close(ours)
+    assert process.returncode == 0
+    return printed
+
+
+def test_colours_are_for_terminals_alone_and_can_be_turned_off(machine: Machine) -> None:
+    submit(machine, "coloured", "sleep", "600")
+    assert soon(lambda: [row["STATE"] for row in rows(machine) if row["NAME"] == "coloured"] == ["RUNNING"])
+    assert b"\x1b[32mRUNNING\x1b[0m" in on_a_terminal(machine, "jobs")
+    for words in (("jobs",), ("jobs", "-o", "wide"), ("top", "--once"), ("status",)):
+        assert b"\x1b" not in on_a_terminal(machine, *words, NO_COLOR="1"), words
+        assert "\x1b" not in machine.run(*words).stdout, words
+    assert machine.run("cancel", "coloured").returncode == 0
 
 
 def test_a_watch_in_a_pipe_prints_what_changes_and_survives_a_restart(machine: Machine, tmp_path: Path) -> None:

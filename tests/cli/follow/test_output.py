@@ -1,5 +1,6 @@
 """Does the output of a command reach the one who ran it, whole? Real servers, processes and connections."""
 
+import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -25,7 +26,7 @@ from pykueue.cli.follow.output import Output
 from pykueue.kube.client.http import HttpKube
 from tests.cli.machine import Machine, machine_in
 from tests.fakes.tinyapi import TinyApi
-from tests.patience import soon
+from tests.patience import soon, soon_async
 
 WINDOW = 5 * (10 << 20)
 """How much output the log of a container keeps."""
@@ -469,10 +470,11 @@ def test_output_that_cannot_be_written_is_no_success(running: Machine) -> None:
 
 
 def test_a_reader_that_goes_away_does_not_stop_the_command(running: Machine) -> None:
-    with begun(running, "--", "sh", "-c", "seq 1 13000000; exit 5") as run:
+    with begun(running, "--name", "unread", "--", "sh", "-c", "seq 1 1000000; exit 5") as run:
         run.out.read(10)
         run.out.close()
-        assert run.end()[0] == 5
+        assert run.end()[0] == 141
+    assert running.run("wait", "unread").returncode == 5
 
 
 async def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
@@ -515,3 +517,30 @@ async def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: 
     assert (tmp_path / "output").read_bytes() == whole
     assert len([one for one in asked if "follow" in one]) == 3
     assert all(one["container"] == "main" for one in asked)
+
+
+async def test_of_a_server_without_positions_the_rest_is_read_again_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "output"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if "follow" in request.query:
+            await response.write(b"one\n")
+            await asyncio.sleep(LONG)
+        else:
+            await response.write(b"one\ntwo\n")
+        return response
+
+    async with TinyApi().serve() as api:
+        api.accident = answer
+        kube = HttpKube(api.connection(), SystemClock())
+        with file.open("wb") as opened:
+            output = Output(kube, SystemClock(), "default", opened.fileno())
+            pod: Any = {"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "main"}]}}
+            showing = asyncio.create_task(output.show(pod))
+            assert await soon_async(lambda: file.read_bytes() == b"one\n")
+            output.ending.set()
+            assert await showing == ""
+        await kube.close()
+    assert file.read_bytes() == b"one\ntwo\n"
