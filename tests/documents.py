@@ -154,13 +154,13 @@ def parse(words: list[str]) -> None:
 def found(words: list[str]) -> tuple[click.Command, click.Context, list[str]]:
     """The command that words name, its context, and the words after its name; raises click.UsageError."""
     command: click.Command = cli
-    ctx = click.Context(cli, info_name="pykueue")
+    ctx = click.Context(cli, info_name="pykueue", **cli.context_settings)
     while isinstance(command, click.Group) and words:
         name, *words = words
         below = command.get_command(ctx, name)
         if below is None:
             raise click.UsageError(f"{ctx.command_path} has no command {name}")
-        command, ctx = below, click.Context(below, info_name=name, parent=ctx)
+        command, ctx = below, click.Context(below, info_name=name, parent=ctx, **below.context_settings)
     return command, ctx, words
 
 

@@ -109,12 +109,13 @@ def test_a_token_or_a_certificate_says_who_it_is(up: Serving) -> None:
     assert ["Username", "ann"] in rows(up.kubectl("auth", "whoami", who="ann"))
     shown, fingerprint = up.authority.issue("ann", ("pykueue:users",), up.stand.clock.now())
     path = up.kubeconfig("ann", credentials=shown)
-    assert "Unauthorized" in up.kubectl("get", "pods", config=path, code=1)
+    # What follows in brackets depends on whether kubectl has cached the kinds of this server.
+    assert "You must be logged in to the server" in up.kubectl("get", "pods", config=path, code=1)
     up.stand.users.certify("ann", fingerprint)
     assert ["Username", "ann"] in rows(up.kubectl("auth", "whoami", config=path))
     up.stand.users.add("eve")
     wrong = up.kubeconfig("eve", token="wrong")
-    assert "You must be logged in to the server (Unauthorized)" in up.kubectl("get", "pods", config=wrong, code=1)
+    assert "You must be logged in to the server" in up.kubectl("get", "pods", config=wrong, code=1)
 
 
 def test_it_is_told_what_one_may_do(up: Serving) -> None:

@@ -28,7 +28,7 @@ def as_stranger(folder: Path) -> Iterator[None]:
         "apiserver.storage.store",
         "cli.commands.backup",
         "cli.target",
-        "cli.usersetup",
+        "cli.localserver.usersetup",
         "kube.client.kubeconfig",
     ):
         import_module(f"pykueue.{module}")

@@ -52,7 +52,7 @@ def test_the_document_lists_every_mutant_with_its_rule() -> None:
 
 
 def test_the_document_lists_every_rule_and_mutants_break_them() -> None:
-    modules = (file.read_text() for file in Path(auditor.__file__).parent.glob("*.py"))
+    modules = (file.read_text() for file in Path(auditor.__file__).parent.rglob("*.py"))
     rules = {name for text in modules for name in RULE.findall(text)}
     described = set(re.findall(r"^\| `([a-z]+)` \|", section("The auditor"), re.MULTILINE))
     assert described == rules

@@ -470,11 +470,11 @@ def test_output_that_cannot_be_written_is_no_success(running: Machine) -> None:
 
 
 def test_a_reader_that_goes_away_does_not_stop_the_command(running: Machine) -> None:
-    with begun(running, "--name", "unread", "--", "sh", "-c", "seq 1 1000000; exit 5") as run:
+    with begun(running, "--name", "left", "--", "sh", "-c", "seq 1 1000000; exit 5") as run:
         run.out.read(10)
         run.out.close()
         assert run.end()[0] == 141
-    assert running.run("wait", "unread").returncode == 5
+    assert running.run("wait", "left").returncode == 5
 
 
 async def test_a_server_without_positions_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:

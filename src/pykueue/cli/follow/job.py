@@ -293,6 +293,7 @@ class Following:
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
                 why = pending_text(reserved)
                 if text(reserved, "message") == GATED:
+                    await self.look_at_needed()
                     # Empty when nothing is left to wait for, and only the gate is to be removed.
                     why = why_held(self.name, self.seen.get(str(JOBS), {}), self.clock.now())
                 why = why if why.startswith(NEVER) else f"pending: {held_text(workload) or why}"
@@ -359,6 +360,14 @@ class Following:
     def pods(self) -> list[Tree]:
         """Its pods, as far as they were seen."""
         return list(self.seen.get(str(PODS), {}).values())
+
+    async def look_at_needed(self) -> None:
+        """Get the Jobs that it waits for and that no watch has shown yet; those that are still unknown do not exist."""
+        for name in () if self.needs is None else self.needs.jobs:
+            if name not in self.seen.get(str(JOBS), {}):
+                with contextlib.suppress(NotFoundError):
+                    tree = msgspec.json.decode(await self.kube.get(JOBS, name, self.namespace))
+                    self.learn(JOBS, {"type": "MODIFIED", "object": tree})
 
     async def look_at_pods(self) -> bool:
         """Refresh its pods and return whether that succeeded; deleted pods keep their last known state."""
