@@ -15,7 +15,8 @@ WIDTH = 100
 
 def page() -> str:
     """The whole page."""
-    root = click.Context(cli, info_name="pykueue", terminal_width=WIDTH, max_content_width=WIDTH)
+    settings = {**cli.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    root = click.Context(cli, info_name="pykueue", **settings)
     return "\n".join([HEAD, *sections(cli, root, 2)])
 
 
