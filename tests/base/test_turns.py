@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from bench.keptjobs import finished
 from pykueue.apiserver.http.server import Server
 from pykueue.apiserver.storage.store import Key
 from pykueue.apiserver.wire.messages import request
-from pykueue.base.turns import USER, Turns
+from pykueue.base.turns import USER, Turns, in_steps
 from pykueue.base.units import MICROS, Instant
 from pykueue.controllers.metrics.watchdog import FINE_TICK_SECONDS, TICK_SECONDS, Watchdog
 from tests.apiserver.standing import Serving, Stand, serving
@@ -207,3 +207,21 @@ def test_many_long_answers_at_once_do_not_hold_the_loop_either(up: Serving) -> N
         return max(found)
 
     assert_within_bound(held)
+
+
+async def test_work_in_steps_lets_others_run_in_between() -> None:
+    seen: list[str] = []
+
+    def work() -> Generator[None, None, int]:
+        for name in "abc":
+            seen.append(name)
+            yield
+        return 3
+
+    async def other() -> None:
+        seen.append("other")
+
+    task = asyncio.ensure_future(other())
+    assert await in_steps(work()) == 3
+    await task
+    assert seen == ["a", "other", "b", "c"]

@@ -1,5 +1,6 @@
 """Is the right workload next, is who cannot start set aside, and does every event wake whom it may help?"""
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -199,3 +200,40 @@ def test_a_workload_that_moves_is_forgotten_by_the_queue_it_left() -> None:
     assert left.head() is None
     assert list(left.queue) == []
     assert entered.head() == "a"
+
+
+def walked(work: Generator[None, None, list[Item]]) -> list[str]:
+    """The names in the result of a sort in steps."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return [item.uid for item in end.value]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_the_line_has_every_pending_workload_in_order(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykueue.engine.pending.STEP", step)
+    desk = Desk()
+    for name, created, priority in (("c", 3, 0), ("a", 1, 0), ("high", 9, 5), ("b", 2, 0), ("gone", 0, 0)):
+        desk.put(name, created=created, priority=priority, cpu=created)
+    desk.queue.remove(desk.items["gone"])
+    desk.queue.park(desk.items["b"])
+    # An outdated entry stays in the heap of its class.
+    desk.queue.insert(desk.items["a"], NOW)
+    assert walked(desk.queue.line()) == ["high", "a", "b", "c"]
+    desk.queue.remember_preemptor(desk.items["c"])
+    assert walked(desk.queue.line()) == ["c", "high", "a", "b"]
+
+
+def test_a_workload_that_leaves_while_the_line_is_sorted_is_not_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykueue.engine.pending.STEP", 1)
+    desk = Desk()
+    for name in ("a", "b", "c"):
+        desk.put(name, created=ord(name))
+    work = desk.queue.line()
+    next(work)
+    desk.queue.remove(desk.items["b"])
+    desk.put("d", created=ord("d"))
+    desk.queue.insert(desk.items["c"], NOW)
+    assert walked(work) == ["a", "c"]

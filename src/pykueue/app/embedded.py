@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
 from pykueue.api.workload import Workload
+from pykueue.apiserver.http.aggregatedapi import AggregatedApi
 from pykueue.apiserver.http.ownapi import OwnApi
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
@@ -31,6 +32,8 @@ from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
 from pykueue.controllers.cluster import UNREAD
+from pykueue.controllers.pendingworkloads import PendingWorkloads
+from pykueue.kube.aggregated import AggregatedGroup
 from pykueue.kube.lease import Always
 from pykueue.kube.notices import Notice
 from pykueue.kube.port import NAMESPACES, ExistsError, Resource
@@ -111,6 +114,7 @@ class Local:
         self.controllers = self.new_controllers(plan.loaded, plan.parts)
         self.board = JobBoard(self.jobs, lambda: self.controllers)
         self.own_api = OwnApi(self.board.list, self.finished)
+        self.aggregated = AggregatedApi(self.groups())
 
     def new_controllers(self, loaded: Loaded, parts: frozenset[str]) -> Controllers:
         """Build our controllers for a Configuration, and make admission use it."""
@@ -128,6 +132,11 @@ class Local:
         )
         self.admission_adapter.admission = made.admission
         return made
+
+    def groups(self) -> Iterator[AggregatedGroup]:
+        """The API groups that our controllers answer, as the Configuration has them."""
+        if self.plan.loaded.gates.values["VisibilityOnDemand"]:
+            yield PendingWorkloads(lambda: self.controllers.cluster, lambda: self.controllers.pump.engine).group
 
     def reason(self, key: str) -> Tree | None:
         """The condition that is about to be written to a pending Workload; None if there is nothing new."""

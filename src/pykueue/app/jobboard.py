@@ -12,6 +12,7 @@ from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, condition
 from pykueue.app.controllers import Controllers
 from pykueue.base.struct import Frozen
+from pykueue.base.turns import in_steps
 from pykueue.bridge.outbound import pending_condition
 from pykueue.controllers.jobsummaries import PodFacts, dependency, other_of, summary_of
 from pykueue.jobs.batch import JobView
@@ -91,7 +92,7 @@ class JobBoard:
                 if selects is None:
                     found.append((created, public(line.summary)))
             elif selects is None or selects(line.job.metadata.labels):
-                place = self.place(line, places)
+                place = await self.place(line, places)
                 found.append((created, line.body if place is None else b'%b,"place":%d}' % (line.body[:-1], place)))
         # A stable sort by age keeps the order of creation within a second.
         found.sort(key=lambda one: one[0])
@@ -139,15 +140,17 @@ class JobBoard:
         found = controllers.pump.reasons.of(key)
         return None if found is None else pending_condition(found)
 
-    def place(self, line: Line, places: dict[str, dict[str, int]]) -> int | None:
+    async def place(self, line: Line, places: dict[str, dict[str, int]]) -> int | None:
         """The place in line of a job; None if it does not wait for quota."""
         engine = self.controllers().pump.engine
         item = engine.item(line.key)
-        if item is None or not item.queue:
+        queue = "" if item is None else item.queue
+        if not queue:
             return None
-        if item.queue not in places:
-            places[item.queue] = engine.places(item.queue)
-        return places[item.queue].get(line.key)
+        if queue not in places:
+            ordered = await in_steps(engine.line(queue))
+            places[queue] = {one.key: number for number, one in enumerate(ordered, 1)}
+        return places[queue].get(line.key)
 
 
 def workload_names(job: JobView) -> Iterator[str]:

@@ -127,6 +127,7 @@ class Up:
             missing=self.missing,
             reasons=self.local.reason,
             own=self.local.own_api,
+            aggregated=self.local.aggregated,
         )
         self.local.board.gpus = self.gpus
         self.server = Server(self.front, self.authority.context(), sock=listening)

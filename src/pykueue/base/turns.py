@@ -6,8 +6,11 @@ the same order of events in every run.
 
 import asyncio
 from collections import deque
+from collections.abc import Generator
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeVar
+
+Result = TypeVar("Result")
 
 TURN_MICROS: Final = 2_000
 """Budget of one turn for everyone who shares a `Turns`; a single piece may be longer."""
@@ -71,3 +74,14 @@ class Turns:
             del self.waiting[user]
             if tasks:
                 self.waiting[user] = tasks
+
+
+async def in_steps(work: Generator[None, None, Result]) -> Result:
+    """Run work that yields between its steps; other tasks run in between."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: Result = end.value
+            return found
+        await asyncio.sleep(0)

@@ -3,7 +3,7 @@
 Everything outside the engine reads its state through the methods of `Engine` and `record.tally`, never through `world`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from heapq import heappop
@@ -20,7 +20,6 @@ from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
-from pykueue.engine.order import pending_key
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -247,10 +246,13 @@ class Engine:
         """Yield every pending workload of a ClusterQueue, in no particular order, and whether it is parked."""
         return iter(self.world.pending.get(queue, ()))
 
-    def places(self, queue: str) -> dict[str, int]:
-        """Return the place in line, from 1, of every pending workload of a ClusterQueue."""
-        found = sorted((item for item, _ in self.pending(queue)), key=pending_key)
-        return {item.key: number for number, item in enumerate(found, 1)}
+    def line(self, queue: str) -> Generator[None, None, list[Item]]:
+        """Sort the pending workloads of a ClusterQueue into its order; facts may be observed between the short steps.
+
+        The result is the order as of the first step.
+        """
+        found = self.world.pending.get(queue)
+        return [] if found is None else (yield from found.line())
 
     def equal_workloads(self, item: Item) -> Iterator[Item]:
         """Yield the workloads, this one included, that share its verdict; none if it has a verdict of its own."""

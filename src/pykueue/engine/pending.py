@@ -4,9 +4,11 @@ Pending workloads are grouped into classes by shape, in order. A class whose mem
 parked as a whole, in one step, whatever its size.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
+from itertools import islice
+from typing import Final
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
@@ -33,6 +35,9 @@ PARKED_ANYHOW = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
 """Outcomes after which a workload is parked even in a StrictFIFO queue."""
 IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
 """Outcomes after which a workload is tried again in the next cycle."""
+PENDING: Final = frozenset({Place.QUEUED, Place.PARKED})
+STEP: Final = 1_000
+"""Workloads that one step of a long sort handles."""
 
 
 def backoff_over(workload: Workload, now: Instant) -> bool:
@@ -254,6 +259,36 @@ class PendingQueue:
                     yield item, group.parked is not None
         for item in self.parked.values():
             yield item, True
+
+    def line(self) -> Generator[None, None, list[Item]]:
+        """Every pending workload in order; yields between steps of a few milliseconds each.
+
+        Those that enter the queue after the first step are left out.
+        """
+        first = self.preemptor if self.sticky else None
+        candidates = [entry[2] for group in self.classes.values() for entry in group.members]
+        candidates += self.parked.values()
+        runs: list[list[tuple[PendingKey, str, Item]]] = []
+        seen: set[str] = set()
+        for start in range(0, len(candidates), STEP):
+            yield
+            run = []
+            for item in candidates[start : start + STEP]:
+                # The entries of a class may be outdated, and then there is another of the same workload.
+                if item.place in PENDING and item.key not in seen:
+                    seen.add(item.key)
+                    run.append((pending_key(item), item.key, item))
+            runs.append(sorted(run))
+        merged = merge(*runs)
+        found: list[Item] = []
+        while some := [item for _, _, item in islice(merged, STEP)]:
+            found += some
+            yield
+        if first is not None and first.key in seen:
+            # spec: QUE-3
+            found.remove(first)
+            found.insert(0, first)
+        return found
 
     def __len__(self) -> int:
         return sum(group.size for group in self.classes.values()) + len(self.parked)

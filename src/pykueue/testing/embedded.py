@@ -96,6 +96,7 @@ class Embedded:
             missing=self.missing,
             reasons=self.local.reason,
             own=self.local.own_api,
+            aggregated=self.local.aggregated,
         )
         self.call(self.local.prepare())
         if acting and nodes:

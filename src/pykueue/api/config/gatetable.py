@@ -412,7 +412,7 @@ TABLE: Final = (
     ),
     Gate("ValidateRayAndSparkJobUpdates", "refuse to take the queue off a Ray or Spark job", beta("0.18")),
     Gate("VectorizedResourceRequests", "add up requests as vectors", beta("0.19"), status="performance"),
-    Gate("VisibilityOnDemand", "serve the list of pending workloads", beta("0.9", alpha_since="0.6")),
+    Gate("VisibilityOnDemand", "serve the list of pending workloads", beta("0.9", alpha_since="0.6"), status="built"),
     Gate("WaitForPodsReadyMaxNotReady", "tolerate some unready pods of a pod group", alpha("0.20")),
     Gate("WaitForPodsReadyUnscheduledTimeout", "obey waitForPodsReady.unscheduledTimeout", alpha("0.20")),
     Gate(

@@ -12,6 +12,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.jobsummary import FINISHED_JOBS, OWN_GROUP, SUMMARIES
 from pykueue.api.names import Annotation
 from pykueue.api.trees import text
+from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP
 from pykueue.apiserver.auth.users import User, Users
 from pykueue.apiserver.wire.identity import AUTHENTICATED, MASTERS, Identity, Peer
 from pykueue.apiserver.wire.paths import RequestInfo, cannot
@@ -58,6 +59,7 @@ USER_RULES: Final = (
     Rule("own", READ, "batch", ("jobs/status",)),
     Rule("own", READ, EVENTS, ("events",)),
     Rule("own", READ, KUEUE, ("localqueues", "localqueues/status", "workloads", "workloads/status")),
+    Rule("own", READ, VISIBILITY_GROUP, (f"localqueues/{PENDING_WORKLOADS}",)),
     Rule("own", LIST, OWN_GROUP, (FINISHED_JOBS, SUMMARIES)),
     Rule("cluster", READ, "", ("nodes",)),
     # kubectl lists them before it says that there is no such kind; OpenAPI tells everyone what is in them.

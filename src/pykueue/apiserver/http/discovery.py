@@ -49,8 +49,10 @@ def rank(version: str) -> tuple[int, int, int, str]:
 class Discovery:
     """Serves discovery documents, cached until the catalog changes."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, also: Iterable[Served] = ()) -> None:
         self.catalog = catalog
+        self.also = tuple(also)
+        """Resources that are not in the catalog."""
         self.stamp = -1
         self.groups: dict[str, dict[str, list[Served]]] = {}
         """The kinds by group and version, versions in the order of preference."""
@@ -62,7 +64,7 @@ class Discovery:
         if self.stamp == self.catalog.stamp:
             return
         found: dict[str, dict[str, list[Served]]] = {}
-        for served in self.catalog.all():
+        for served in (*self.catalog.all(), *self.also):
             found.setdefault(served.resource.group, {}).setdefault(served.resource.version, []).append(served)
         self.groups = {
             group: {version: found[group][version] for version in sorted(found[group], key=rank)}

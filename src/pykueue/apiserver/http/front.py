@@ -15,6 +15,7 @@ from pykueue.api.core import Tree
 from pykueue.apiserver.auth.access import Access
 from pykueue.apiserver.auth.accessreviews import review
 from pykueue.apiserver.http import openapiv2
+from pykueue.apiserver.http.aggregatedapi import AggregatedApi
 from pykueue.apiserver.http.discovery import Discovery, version_answer
 from pykueue.apiserver.http.openapi import OpenApi
 from pykueue.apiserver.http.ownapi import OwnApi, is_own
@@ -88,13 +89,15 @@ class Front:
         missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
         own: OwnApi | None = None,
+        aggregated: AggregatedApi | None = None,
     ) -> None:
         self.access = access
         self.own = own
         """Serves the jobs as people list them."""
+        self.aggregated = aggregated or AggregatedApi()
         self.objects = Objects(registry, clock, logs, reasons, execs)
         access.creator = self.objects.creator
-        self.discovery = Discovery(registry.catalog)
+        self.discovery = Discovery(registry.catalog, self.aggregated.kinds())
         self.openapi = OpenApi(self.discovery)
         self.page = page
         """The text of the metrics."""
@@ -127,6 +130,8 @@ class Front:
         self.access.check(who, call.verb, call=self.authorized_as(call, request), path=request.path)
         if self.own is not None and is_own(call):
             return await self.own.answer(call, request, who)
+        if call.group in self.aggregated.groups and self.discovery.knows(call.group, call.version):
+            return await self.aggregated.answer(call, request)
         if not self.discovery.knows(call.group, call.version):
             return text_response(404, NO_PAGE)
         if request.verb == "HEAD":
