@@ -41,6 +41,8 @@ BUILD = ROOT / "controlplane" / "build"
 
 PREFIX = "plane-"
 ADMIN_TOKEN = "admin"
+FRONT_PROXY = "front-proxy"
+"""The name of the API server as a client of aggregated APIs, and of the authority that signs its certificate."""
 SERVICE_RANGE = "127.64.0.0/16"
 """Services get addresses of the loopback, so that the API server reaches a webhook through its Service."""
 
@@ -92,6 +94,7 @@ class Plane:
         """A plane that does not run yet, with keys and ports of its own."""
         authority = Authority(folder)
         authority.issue("apiserver", hosts=["127.0.0.1", "localhost", "kubernetes.default.svc"])
+        Authority(folder, FRONT_PROXY).issue(f"{FRONT_PROXY}-client", user=FRONT_PROXY)
         key_pair(folder, "service-accounts")
         (folder / "tokens.csv").write_text(f'{ADMIN_TOKEN},admin,admin,"system:masters"\n')
         ports = dict(zip(("etcd", "peer", "api", "controllers", "scheduler"), free_ports(5), strict=True))
@@ -176,6 +179,14 @@ class Plane:
             f"--service-cluster-ip-range={SERVICE_RANGE}",
             # Nobody makes the accounts and tokens of pods here.
             "--disable-admission-plugins=ServiceAccount",
+            # By these an aggregated API recognises the API server, and knows for whom it calls.
+            f"--requestheader-client-ca-file={self.folder / FRONT_PROXY}.crt",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={self.folder / FRONT_PROXY}-client.crt",
+            f"--proxy-client-key-file={self.folder / FRONT_PROXY}-client.key",
             "--profiling=false",
             "--shutdown-delay-duration=0s",
             *self.audit_flags,

@@ -44,7 +44,8 @@ WEBHOOK_SERVICE = "kueue-webhook-service"
 WEBHOOK_SECRET = "kueue-webhook-server-cert"
 WEBHOOK_ADDRESS = "127.64.0.10"
 LEFT_OUT = frozenset({"Deployment", "APIService", "ServiceMonitor", "PodDisruptionBudget"})
-"""What is not applied: the manager runs beside the cluster, and nothing here serves the visibility API."""
+"""What is not applied: the manager runs beside the cluster. While nobody serves an API of an APIService, namespaces
+cannot be deleted, and most stories start and stop managers; `test_visibility` applies them itself."""
 
 
 def ours() -> list[Tree]:
@@ -190,7 +191,7 @@ class Site:
         self, folder: Path, config: Mapping[str, Any], lease: Mapping[str, Any]
     ) -> tuple[Path, dict[str, int]]:
         """A Configuration file on free ports of the loopback, and those ports."""
-        health, metrics, webhook = free_ports(3)
+        health, metrics, webhook, visibility = free_ports(4)
         base: dict[str, Any] = {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             "kind": "Configuration",
@@ -198,6 +199,7 @@ class Site:
             "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
             "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
             "webhook": {"port": webhook, "host": "127.0.0.1"},
+            "visibilityServer": {"bindPort": visibility, "bindAddress": "127.0.0.1"},
             "leaderElection": {
                 "leaderElect": True,
                 "resourceName": LEASE,
@@ -209,7 +211,7 @@ class Site:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"config-{webhook}.yaml"
         file.write_text(yaml.safe_dump(merged(base, config)))
-        return file, {"health": health, "metrics": metrics, "webhook": webhook}
+        return file, {"health": health, "metrics": metrics, "webhook": webhook, "visibility": visibility}
 
     def ours(
         self,

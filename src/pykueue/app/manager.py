@@ -17,8 +17,12 @@ from pykueue.app.controllers import CONTROLLERS, Controllers, LostError
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
+from pykueue.controllers.endpoints.aggregatedserver import AggregatedServer
 from pykueue.controllers.endpoints.endpoints import EndpointError, Endpoints, listening
+from pykueue.controllers.endpoints.frontproxy import FrontProxy
+from pykueue.controllers.endpoints.rights import Rights
 from pykueue.controllers.endpoints.webhooks import Webhooks
+from pykueue.controllers.pendingworkloads import PendingWorkloads
 from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertificates
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.http import HttpKube
@@ -78,15 +82,32 @@ class Manager:
             kube.observe = self.controllers.metrics.self_metrics.requested
         context = server_context(configuration.tls)
         self.certificates = self.own_or_given(context)
+        # The API server reaches a manager by its webhooks and by its aggregated APIs, or by neither.
+        called = "webhooks" in plan.controllers
+        self.aggregated = self.aggregated_server() if called else None
         self.endpoints = Endpoints(
-            listening(configuration, webhook="webhooks" in plan.controllers, secure=plan.secure_metrics),
+            listening(
+                configuration, webhook=called, secure=plan.secure_metrics, aggregated=self.aggregated is not None
+            ),
             clock,
             self.reading,
             webhooks=Webhooks(self.controllers.admission.world),
             context=context,
             page=self.controllers.metrics.page,
             missing=self.missing,
+            aggregated=self.aggregated,
         )
+
+    def aggregated_server(self) -> AggregatedServer | None:
+        """The server of our aggregated APIs; None if there are none."""
+        if not self.plan.loaded.gates.values["VisibilityOnDemand"]:
+            return None
+        controllers = self.controllers
+        pending = PendingWorkloads(lambda: controllers.cluster, lambda: controllers.pump.engine)
+        proxy = FrontProxy(self.reading, self.clock, self.configuration.tls)
+        if self.certificates is not None:
+            self.certificates.shown = proxy.certified
+        return AggregatedServer((pending.group,), proxy, Rights(self.reading, self.clock))
 
     def candidacy(self) -> Leadership:
         """Leader election as configured."""
@@ -132,6 +153,8 @@ class Manager:
         try:
             if self.certificates is not None:
                 self.controllers.begin("certificates", self.certificates.run)
+            if self.aggregated is not None:
+                self.controllers.begin("front proxy", self.aggregated.proxy.run)
             self.controllers.start()
             self.controllers.begin("freeze", self.controllers.freeze)
             self.controllers.begin("watchdog", self.controllers.metrics.watchdog.run)

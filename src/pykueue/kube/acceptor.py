@@ -141,6 +141,12 @@ class Acceptor:
             self.connections.pop(protocol, None)
             sock.close()
 
+    def replace_context(self, context: ssl.SSLContext) -> None:
+        """Use another TLS context from now on, and close the connections that were made under the present one."""
+        self.context = context
+        for connection in self.connections.values():
+            connection.close()
+
     def expire(self, connection: Connection) -> None:
         """Close a connection whose client has not identified itself in time."""
         if not connection.user:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -59,6 +59,8 @@ class Certificates(Protocol):
     """Whether there is a certificate."""
     trouble: str
     """The present problem; empty if there is none."""
+    shown: Callable[[bytes, bytes], None]
+    """Called with every certificate and key that are served from then on."""
 
     async def run(self) -> None:
         """Keep the certificate up to date until cancelled."""
@@ -159,6 +161,7 @@ class OwnCertificates:
         self.names = names
         self.ready = asyncio.Event()
         self.trouble = "the certificate is not made yet"
+        self.shown = no_listener
         self.used: Bundle | None = None
         self.announced = b""
         """The authority that was last injected, or should have been."""
@@ -209,6 +212,7 @@ class OwnCertificates:
         if bundle == self.used:
             return
         use(self.context, bundle.certificate, bundle.key)
+        self.shown(bundle.certificate, bundle.key)
         self.used = bundle
         LOG.info("certificates: serving from a Secret secret=%s/%s", self.names.namespace, self.names.secret)
 
@@ -297,6 +301,10 @@ class OwnCertificates:
         self.told[where] = what
 
 
+def no_listener(certificate: bytes, key: bytes) -> None:
+    """Nobody else serves with the certificate."""
+
+
 def stepped(tree: Tree, steps: list[PatchOperation]) -> Tree:
     """The object after the steps of a patch; its resourceVersion takes the place of `test`."""
     for step in steps:
@@ -361,6 +369,7 @@ class GivenCertificates:
         self.context = context
         self.ready = asyncio.Event()
         self.trouble = "the certificate is not read yet"
+        self.shown = no_listener
         self.used: tuple[bytes, bytes] | None = None
 
     async def run(self) -> None:
@@ -376,6 +385,7 @@ class GivenCertificates:
             found = ((self.folder / "tls.crt").read_bytes(), (self.folder / "tls.key").read_bytes())
             if found != self.used:
                 use(self.context, *found)
+                self.shown(*found)
                 self.used = found
                 LOG.info("certificates: serving from files folder=%s", self.folder)
         except (OSError, TlsError) as error:

@@ -69,6 +69,7 @@ PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses",
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", True)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
 SECRETS: Final = Resource("", "v1", "secrets", "Secret", True)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 CRDS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 MUTATING_WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"

@@ -20,7 +20,7 @@ from pykueue.api.config.file import (
     version_of,
 )
 from pykueue.api.config.gates import defaults
-from pykueue.api.config.types import DEFAULT_NAMESPACE, Configuration, VisibilityServer
+from pykueue.api.config.types import DEFAULT_NAMESPACE, Configuration
 from pykueue.api.fields import FieldError, forbidden
 from pykueue.api.yamltext import read_tree
 from pykueue.base.struct import Frozen
@@ -86,10 +86,6 @@ UNBUILT: Final[Mapping[str, Row]] = {
     "pprofBindAddress": Row(
         "profiling is not built yet; nothing is served there",
         when(lambda c: c.pprof_bind_address not in ("", "0")),
-    ),
-    "visibilityServer": Row(
-        "the list of pending workloads is not built yet; nothing is served there",
-        when(lambda c: c.visibility_server != VisibilityServer()),
     ),
 }
 """By path: settings of features that are not built."""

@@ -9,6 +9,7 @@ from pykueue.api.config.file import CURRENT
 from pykueue.api.config.types import LEADER_LEASE, SYSTEM_NAMESPACE
 from pykueue.api.core import Json, Tree
 from pykueue.api.install.install import ACCOUNT, LABELS, SELECTED, Install, named
+from pykueue.api.install.visibility import is_served
 
 CONFIG: Final = "kueue-manager-config"
 CONFIG_FILE: Final = "controller_manager_config.yaml"
@@ -148,6 +149,9 @@ def container(install: Install) -> Tree:
     metrics = port_of(configuration.metrics.bind_address)
     if metrics:
         ports.append({"name": "metrics", "containerPort": metrics, "protocol": "TCP"})
+    if is_served(install):
+        visibility = configuration.visibility_server.bind_port
+        ports.append({"name": "visibility", "containerPort": visibility, "protocol": "TCP"})
     return {
         "name": "manager",
         "image": install.image,

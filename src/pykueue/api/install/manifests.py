@@ -1,6 +1,6 @@
 """Every object of an installation, in an order that `kubectl apply` can use.
 
-The parts are in `crds`, `rbac`, `webhooks` and `deployment`; their parameters are `install.Install`.
+The parts are in `crds`, `rbac`, `webhooks`, `visibility` and `deployment`; their parameters are `install.Install`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,6 +13,7 @@ from pykueue.api.install.crds import crds
 from pykueue.api.install.deployment import configured, deployed, flow, namespaced
 from pykueue.api.install.install import Install
 from pykueue.api.install.rbac import rbac
+from pykueue.api.install.visibility import visibility
 from pykueue.api.install.webhooks import webhooks
 
 PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
@@ -22,6 +23,7 @@ PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
     "flow": flow,
     "config": configured,
     "manager": deployed,
+    "visibility": visibility,
     "webhooks": webhooks,
 }
 """The parts of an installation. The webhooks are last, since from then on the server calls the manager."""

@@ -11,8 +11,10 @@ from pykueue.api.config.types import FRAMEWORKS
 from pykueue.api.core import Tree
 from pykueue.api.install.crds import CONVERTED
 from pykueue.api.install.install import ACCOUNT, Install, named
+from pykueue.api.install.visibility import is_served, reader_binding
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP, Label
+from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP
 
 MUTATING: Final = "kueue-mutating-webhook-configuration"
 VALIDATING: Final = "kueue-validating-webhook-configuration"
@@ -114,10 +116,12 @@ def rbac(install: Install) -> tuple[Tree, ...]:
         binding(install, "kueue-manager-secrets", namespace),
         cluster_role("kueue-metrics-auth-role", METRICS_AUTH),
         binding(install, "kueue-metrics-auth"),
+        *((reader_binding(install),) if is_served(install) else ()),
         cluster_role("kueue-metrics-reader", ({"nonResourceURLs": ["/metrics"], "verbs": ["get"]},)),
         aggregated("kueue-batch-admin-role", Label.BATCH_ADMIN.value),
         aggregated("kueue-batch-user-role", Label.BATCH_USER.value),
         *leaf_roles(),
+        *pending_roles(),
     )
 
 
@@ -161,3 +165,14 @@ def leaf_roles() -> Iterator[Tree]:
             labels = (("rbac.kueue.x-k8s.io/role", f"{short}-{who}"), *((part, "true") for part in parts))
             beside = (rights(group, (f"{plural}/status",), ("get",)),) if status else ()
             yield cluster_role(f"kueue-{short}-{who}-role", (rights(group, (plural,), verbs), *beside), labels)
+
+
+def pending_roles() -> Iterator[Tree]:
+    """The roles to see the pending workloads of a queue; those of a ClusterQueue show the names of other teams."""
+    for short, plural, parts in (
+        ("pending-workloads-cq", "clusterqueues", (*ADMINS, *BUILT_IN)),
+        ("pending-workloads-lq", "localqueues", (*EVERYONE, *BUILT_IN)),
+    ):
+        labels = (("rbac.kueue.x-k8s.io/role", f"{short}-viewer"), *((part, "true") for part in parts))
+        rule = rights(VISIBILITY_GROUP, (f"{plural}/{PENDING_WORKLOADS}",), READ)
+        yield cluster_role(f"kueue-{short}-viewer-role", (rule,), labels)

@@ -1,6 +1,6 @@
 """Jobs of a server without `pykueue.io/v1alpha1`, such as a cluster: made of its Jobs, Workloads and pods."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import msgspec
@@ -54,6 +54,8 @@ class ClusterJobs:
         self.pods: dict[str, dict[str, PodFacts]] = {}
         """By UID of the Job and name of the pod."""
         self.rows: dict[str, JobSummary] = {}
+        self.places: Mapping[str, int] = {}
+        """The place in line of each job that waits, by UID, as far as the server tells."""
         self.changed: set[str] = set()
         """UIDs of jobs whose rows are out of date."""
         self.ended: dict[str, JobState] = {}
@@ -132,6 +134,11 @@ class ClusterJobs:
 
     def summaries(self) -> list[JobSummary]:
         """The jobs that run or wait, oldest first."""
+        self.update()
+        return self.in_order()
+
+    def update(self) -> None:
+        """Make the rows of jobs that have changed."""
         for uid in self.changed:
             job, workload = self.jobs.get(uid), self.workloads.get(uid)
             if job is not None:
@@ -142,7 +149,18 @@ class ClusterJobs:
             else:
                 self.rows.pop(uid, None)
         self.changed.clear()
-        return sorted(self.rows.values(), key=lambda row: (row.submitted, row.namespace, row.name))
+
+    def in_order(self) -> list[JobSummary]:
+        """The rows as they were last made, with the places that are known."""
+        rows = [
+            msgspec.structs.replace(row, place=self.places.get(uid)) if row.state is JobState.PENDING else row
+            for uid, row in self.rows.items()
+        ]
+        return sorted(rows, key=lambda row: (row.submitted, row.namespace, row.name))
+
+    def waiting_in(self) -> set[tuple[str, str]]:
+        """The namespaces and names of the LocalQueues in which jobs wait."""
+        return {(row.namespace, row.queue) for row in self.rows.values() if row.state is JobState.PENDING and row.queue}
 
 
 def is_of_other_kind(workload: Workload) -> bool:

@@ -70,8 +70,11 @@ async def active(kube: HttpKube, asked: Asked) -> Found:
         return Found(await with_reasons(kube, rows, own[1]), own[1], notes=own[2])
     # Only a server without this API needs these modules.
     from pykueue.cli.jobs.cluster import listed
+    from pykueue.cli.jobs.places import places
 
     (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
+    found.update()
+    found.places = await places(kube, found.waiting_in())
     rows = chosen_of_cluster(found.summaries(), asked)
     return Found(await with_reasons(kube, rows, namespace), namespace, False, (*notes, *unread))
 

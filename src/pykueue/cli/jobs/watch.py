@@ -1,6 +1,7 @@
 """`pykueue jobs --watch`: repaints a table on a terminal, and prints the rows that change elsewhere."""
 
 import asyncio
+import itertools
 import logging
 import shutil
 import sys
@@ -28,6 +29,8 @@ POLL_MICROS: Final = 2 * MICROS
 """How often a server that lists jobs itself is asked."""
 TICK_MICROS: Final = 1 * MICROS
 """How often the changes of other servers are shown."""
+PLACES_TICKS: Final = 5
+"""Ticks after which places in line are asked for again."""
 LOOKS: Final = 5
 """How many times a job that is no longer listed is looked up among those that have finished."""
 AROUND: Final = 3
@@ -116,6 +119,7 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
     from pykueue.api.codec import decode_as
     from pykueue.api.workload import Workload
     from pykueue.cli.jobs.cluster import ClusterJobs
+    from pykueue.cli.jobs.places import places
     from pykueue.jobs.batch import JobView, read_job
     from pykueue.kube.informer import Informer
     from pykueue.kube.port import JOBS, PODS, WORKLOADS
@@ -141,11 +145,15 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
         while not (jobs.synced.is_set() and (workloads.synced.is_set() or workloads.trouble)):
             await clock.sleep(TICK_MICROS // 10)
         known.ended.clear()
-        while True:
+        for tick in itertools.count():
             trouble = GONE if jobs.failures > 1 else jobs.trouble
-            if known.changed:
+            fresh = tick % PLACES_TICKS == 0 and not trouble
+            if known.changed or fresh:
                 ended = chosen(known.endings(), asked)
-                rows = await with_reasons(kube, chosen(known.summaries(), asked), where)
+                known.update()
+                if fresh:
+                    known.places = await places(kube, known.waiting_in())
+                rows = await with_reasons(kube, chosen(known.in_order(), asked), where)
                 yield Look(rows, ended, trouble)
             else:
                 yield Look(rows, (), trouble)

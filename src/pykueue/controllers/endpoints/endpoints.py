@@ -1,7 +1,7 @@
-"""The HTTP servers of the manager: webhooks, probes and metrics.
+"""The HTTP servers of the manager: webhooks, probes, metrics and aggregated APIs.
 
-All three listen on every replica, leader or not. `webhooks` answers the API server, `access` decides who may read the
-metrics.
+All of them listen on every replica, leader or not. `webhooks` and `aggregatedserver` answer the API server, `access`
+decides who may read the metrics.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from pykueue.api.config.types import Configuration
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.controllers.endpoints.access import FORBIDDEN, METRICS_PATH, OK, UNAUTHORIZED, Access
+from pykueue.controllers.endpoints.aggregatedserver import AggregatedServer
 from pykueue.controllers.endpoints.bodies import Bodies, BodyError, BodyLimits
 from pykueue.controllers.endpoints.webhooks import Answer, Webhooks, body_max
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
@@ -51,20 +52,29 @@ class Listening(Frozen):
     """Whether metrics are served over https with authorization; otherwise over http to any client."""
     readiness: str = "readyz"
     liveness: str = "healthz"
+    aggregated: str = OFF
 
 
-def listening(configuration: Configuration, *, webhook: bool = True, secure: bool = True) -> Listening:
+def listening(
+    configuration: Configuration, *, webhook: bool = True, secure: bool = True, aggregated: bool = False
+) -> Listening:
     """The addresses in a Configuration."""
-    host = f"[{configuration.webhook.host}]" if ":" in configuration.webhook.host else configuration.webhook.host
+    visibility = configuration.visibility_server
     health = configuration.health
     return Listening(
-        webhook=f"{host}:{configuration.webhook.port}" if webhook else OFF,
+        webhook=go_address(configuration.webhook.host, configuration.webhook.port) if webhook else OFF,
         health=health.health_probe_bind_address,
         metrics=configuration.metrics.bind_address,
         secure=secure,
         readiness=health.readiness_endpoint_name,
         liveness=health.liveness_endpoint_name,
+        aggregated=go_address(visibility.bind_address, visibility.bind_port) if aggregated else OFF,
     )
+
+
+def go_address(host: str, port: int) -> str:
+    """An address in Go's form."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Endpoints:
@@ -80,8 +90,10 @@ class Endpoints:
         context: ssl.SSLContext,
         page: Callable[[], bytes],
         missing: Callable[[], Iterable[str]],
+        aggregated: AggregatedServer | None = None,
     ) -> None:
         self.plan = plan
+        self.aggregated = aggregated
         self.webhooks = webhooks
         self.context = context
         self.page = page
@@ -90,7 +102,7 @@ class Endpoints:
         self.bodies = Bodies(BodyLimits())
         self.runners: list[web.AppRunner] = []
         self.acceptors: list[Acceptor] = []
-        self.webhook_port = self.health_port = self.metrics_port = 0
+        self.webhook_port = self.health_port = self.metrics_port = self.aggregated_port = 0
         """0 until it is known, and if nothing listens."""
 
     async def start(self) -> None:
@@ -102,6 +114,12 @@ class Endpoints:
                 "metrics.bindAddress", plan.metrics, self.metrics, self.context if plan.secure else None
             )
             self.webhook_port = await self.serve("webhook.port", plan.webhook, self.webhook, self.context)
+            if self.aggregated is not None:
+                proxy = self.aggregated.proxy
+                self.aggregated_port = await self.serve(
+                    "visibilityServer.bindPort", plan.aggregated, self.aggregated.answer, proxy.context
+                )
+                proxy.replaced = self.acceptors[-1].replace_context
         except BaseException:
             await self.stop()
             raise
@@ -111,7 +129,7 @@ class Endpoints:
         runners, self.runners = self.runners, []
         acceptors, self.acceptors = self.acceptors, []
         await asyncio.gather(*(acceptor.stop() for acceptor in acceptors))
-        self.webhook_port = self.health_port = self.metrics_port = 0
+        self.webhook_port = self.health_port = self.metrics_port = self.aggregated_port = 0
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
     async def serve(self, setting: str, address: str, handler: Handler, context: ssl.SSLContext | None) -> int:
