@@ -73,7 +73,7 @@ def test_our_manifests_take_the_place_of_kueues_and_give_it_back() -> None:
             (container,) = pod["containers"]
             assert container["command"] == command
         assert [volume["name"] for volume in pod["volumes"]] == ["manager-config", "tmp"]
-        assert [port["name"] for port in container["ports"]] == ["webhook-server", "metrics"]
+        assert [port["name"] for port in container["ports"]] == ["webhook-server", "metrics", "visibility"]
         hooks = plane.client.get(VALIDATING_WEBHOOKS, "kueue-validating-webhook-configuration")["webhooks"]
         assert "vpod.kb.io" not in {hook["name"] for hook in hooks}
 

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import ssl
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -71,8 +73,8 @@ class Cluster:
         """The answer to a call past the API server, with a certificate of the plane's folder; 0 for none at all."""
         context = ssl._create_unverified_context()
         if certificate:
-            files = (self.plane.folder / f"{certificate}.{end}" for end in ("crt", "key"))
-            context.load_cert_chain(*files)
+            file = self.plane.folder / certificate
+            context.load_cert_chain(f"{file}.crt", f"{file}.key")
         url = f"https://127.0.0.1:{self.manager.ports['visibility']}{path}"
         asked = urllib.request.Request(url, headers={key.replace("_", "-"): value for key, value in headers.items()})
         try:
@@ -198,3 +200,17 @@ def test_nobody_is_believed_without_the_front_proxys_certificate(cluster: Cluste
     nobody = {"X_Remote_User": "nobody"}
     assert cluster.direct(path, f"{FRONT_PROXY}-client", **nobody)[0] == 403
     assert cluster.direct("/healthz")[0] == 200
+
+
+def test_pykueue_jobs_shows_the_place_in_line(cluster: Cluster) -> None:
+    mine = "v1beta2/namespaces/red/localqueues/main/pendingworkloads"
+    assert Client.soon(lambda: cluster.raw("user", mine).startswith("{")), cluster.raw("user", mine)
+    for who in ("admin", "user"):
+        done = subprocess.run(
+            [sys.executable, "-m", "pykueue", "jobs", "-n", "red", "-o", "json", "--kubeconfig", cluster.users[who]],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        rows = json.loads(done.stdout)["items"]
+        assert {row["name"]: row.get("place") for row in rows} == {"c": 1, "b": 3}, done.stderr

@@ -161,7 +161,7 @@ class OwnCertificates:
         self.names = names
         self.ready = asyncio.Event()
         self.trouble = "the certificate is not made yet"
-        self.shown = no_listener
+        self.shown: Callable[[bytes, bytes], None] = no_listener
         self.used: Bundle | None = None
         self.announced = b""
         """The authority that was last injected, or should have been."""
@@ -369,7 +369,7 @@ class GivenCertificates:
         self.context = context
         self.ready = asyncio.Event()
         self.trouble = "the certificate is not read yet"
-        self.shown = no_listener
+        self.shown: Callable[[bytes, bytes], None] = no_listener
         self.used: tuple[bytes, bytes] | None = None
 
     async def run(self) -> None:

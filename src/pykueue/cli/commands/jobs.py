@@ -50,7 +50,8 @@ def jobs(
 
     USES is what a job asks for, or holds once it runs, with the numbers of its GPUs on one machine. SINCE is how long
     it has run, or waited; LEFT is how long it may still run, if it has a time limit. PLACE is its place in line in the
-    ClusterQueue; a cluster does not tell it. REASON is why it waits; `-o wide` shows it in full.
+    ClusterQueue, on a cluster where its visibility API shows it to you. REASON is why it waits; `-o wide` shows it in
+    full.
 
     States: PENDING; HELD, until it is released; RUNNING; FAILING, holds quota but its containers cannot start;
     STOPPING; and of finished jobs COMPLETED, FAILED and CANCELLED.

@@ -61,7 +61,7 @@ class AggregatedServer:
         user = self.proxy.identify(certificate, request.headers)
         if user is None:
             raise AggregatedError(401, "Unauthorized", UNPROVEN)
-        if request.method not in ("GET", "HEAD"):
+        if request.method != "GET":
             message = "the server does not allow this method on the requested resource"
             raise AggregatedError(405, "MethodNotAllowed", message, {})
         match path.split("/")[1:]:
