@@ -285,7 +285,7 @@ class PendingQueue:
             found += some
             yield
         if first is not None and first.key in seen:
-            # spec: QUE-3
+            # `head` returns it before all others.
             found.remove(first)
             found.insert(0, first)
         return found

@@ -45,6 +45,7 @@ BUILT = {
     "TASValidateWorkloadSliceSize",
     "UnadmittedWorkloadsExplicitStatus",
     "UnadmittedWorkloadsObservability",
+    "VisibilityOnDemand",
     "WorkloadIdentifierAnnotations",
     "WorkloadPriorityClassDefaulting",
     "WorkloadRequestUseMergePatch",

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 import yaml
 
-from pykueue.api.config.types import Configuration, Health, InternalCertManagement, LeaderElection, Metrics, Webhook
+from pykueue.api.config.types import (
+    Configuration,
+    Health,
+    InternalCertManagement,
+    LeaderElection,
+    Metrics,
+    VisibilityServer,
+    Webhook,
+)
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.install.deployment import shipped
 from pykueue.api.install.install import Install
@@ -71,7 +79,7 @@ def test_no_metrics_no_service_for_them() -> None:
     found = objects(Install(configuration=Configuration(metrics=Metrics(bind_address="0"))))
     assert "Service kueue-controller-manager-metrics-service" not in found
     container = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"][0]
-    assert [port["name"] for port in container["ports"]] == ["webhook-server"]
+    assert [port["name"] for port in container["ports"]] == ["webhook-server", "visibility"]
 
 
 def test_no_health_server_no_probes() -> None:
@@ -122,10 +130,11 @@ def test_the_manager_runs_without_privileges() -> None:
 def test_every_binding_gives_a_role_that_there_is_to_the_account_that_there_is() -> None:
     found = objects(Install(namespace="batch"))
     bound = [tree for name, tree in found.items() if name.split()[0].endswith("Binding") and "roleRef" in tree]
-    assert len(bound) == 4
+    assert len(bound) == 5
+    given = ["extension-apiserver-authentication-reader"]
     for tree in bound:
         role = tree["roleRef"]
-        assert f"{role['kind']} {role['name']}" in found
+        assert f"{role['kind']} {role['name']}" in found or role["name"] in given
         assert tree["subjects"] == [
             {"kind": "ServiceAccount", "name": "kueue-controller-manager", "namespace": "batch"}
         ]
@@ -150,10 +159,38 @@ def test_users_may_not_see_the_quota_of_others() -> None:
     user = "rbac.kueue.x-k8s.io/batch-user"
     taken_in = {name for name, tree in labelled.items() if user in tree["metadata"]["labels"]}
     assert taken_in == {
-        f"kueue-{role}-role" for role in ("localqueue-viewer", "workload-viewer", "job-editor", "job-viewer")
+        f"kueue-{role}-role"
+        for role in (
+            "localqueue-viewer",
+            "workload-viewer",
+            "job-editor",
+            "job-viewer",
+            "pending-workloads-lq-viewer",
+        )
     }
     selector = labelled["kueue-batch-user-role"]["aggregationRule"]["clusterRoleSelectors"]
     assert selector == [{"matchLabels": {user: "true"}}]
+
+
+def test_the_visibility_api_has_kueues_names_and_goes_with_its_gate() -> None:
+    found = objects(Install(namespace="batch"))
+    service = found["Service kueue-visibility-server"]
+    assert service["spec"]["ports"] == [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 8082}]
+    for version in ("v1beta1", "v1beta2"):
+        assert found[f"APIService {version}.visibility.kueue.x-k8s.io"]["spec"] == {
+            "group": "visibility.kueue.x-k8s.io",
+            "groupPriorityMinimum": 100,
+            "insecureSkipTLSVerify": True,
+            "service": {"name": "kueue-visibility-server", "namespace": "batch"},
+            "version": version,
+            "versionPriority": 100,
+        }
+    binding = found["RoleBinding kueue-visibility-server-auth-reader"]
+    assert binding["metadata"]["namespace"] == "kube-system"
+    without = objects(Install(configuration=Configuration(feature_gates={"VisibilityOnDemand": False})))
+    assert not [name for name in without if "visibility" in name]
+    moved = objects(Install(configuration=Configuration(visibility_server=VisibilityServer(bind_port=9082))))
+    assert moved["Service kueue-visibility-server"]["spec"]["ports"][0]["targetPort"] == 9082
 
 
 def test_each_part_is_a_part() -> None:

@@ -79,7 +79,7 @@ def test_your_configuration_is_shipped_as_you_wrote_it(tmp_path: Path) -> None:
     found = objects("--config", str(file))
     assert found["ConfigMap kueue-manager-config"]["data"]["controller_manager_config.yaml"] == file.read_text()
     ports = found["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]["containers"][0]["ports"]
-    assert [port["containerPort"] for port in ports] == [9999, 9000]
+    assert [port["containerPort"] for port in ports] == [9999, 9000, 8082]
 
 
 @pytest.mark.parametrize(
