@@ -30,7 +30,7 @@ PARSED = {
     ("docs/install.md", "docker build"): "needs docker and a registry",
     ("docs/install.md", "pykueue manifests --image"): "needs nodes that run the image",
     ("docs/install.md", "kubectl -n kueue-system delete deployment"): "needs a cluster with Kueue",
-    ("docs/install.md", "kubectl delete apiservice"): "needs a cluster with Kueue",
+    ("docs/install.md", "kubectl get --raw '/apis/visibility"): "tests/e2e/test_visibility.py asks for both",
     ("docs/install.md", "pykueue manifests | kubectl delete"): "needs a cluster",
     ("docs/provisioning.md", "kubectl apply --server-side -f https:"): "needs a cluster and the internet",
     ("docs/provisioning.md", "kubectl wait --for=condition=Active"): "needs a cluster",
