@@ -320,6 +320,17 @@ def test_this_tree_has_no(check: Check) -> None:
     assert not broken, "\n".join(["", *broken])
 
 
+def test_no_process_imports_modules_of_the_current_directory() -> None:
+    """`python -m` does, unless it gets -P: the directory may belong to another user."""
+    found = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if 'sys.executable, "-m"' in line
+    ]
+    assert found == []
+
+
 def test_every_module_has_tests() -> None:
     broken = list(moduletests.broken(ROOT, moduletests.covers(ROOT)))
     assert not broken, "\n".join(["", *broken])

@@ -163,3 +163,10 @@ def test_bash_gets_words_from_the_program() -> None:
 def test_words_of_an_option_are_offered() -> None:
     ctx = click.Context(cli)
     assert completion.one_of("all", "none")(ctx, cli.params[0], "a") == ["all"]
+
+
+@pytest.mark.parametrize("words", ["run ./jo", "run -q a ./jo", "run --output ./jo"])
+def test_files_are_left_to_the_shell(words: str) -> None:
+    *before, last = words.split()
+    found = ShellComplete(cli, {}, "pykueue", "").get_completions(before, last)
+    assert [(one.type, one.value) for one in found] == [("file", "./jo")]

@@ -7,12 +7,15 @@ server does not answer, nothing is offered, and nothing is printed.
 import contextlib
 import io
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, mappings, member, text
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 Keep = Callable[[Tree], bool]
@@ -36,6 +39,13 @@ def names(resource: str, keep: Keep | None = None, *, fields: str = "") -> Compl
         return [name for name in found if name.startswith(incomplete) and name not in typed][:OFFERED_MAX]
 
     return offer
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of files, which the shell itself completes."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def one_of(*words: str) -> Completer:

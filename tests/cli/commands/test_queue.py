@@ -37,7 +37,8 @@ def test_a_team_gets_its_share_and_runs_a_job_without_a_line_of_yaml(machine: Ma
         "queue vision already exists; change its quota with `pykueue queue set vision`\n",
     )
     changed = queue(machine, "set", "vision", "--gpu", "2")
-    assert (changed.stdout, changed.stderr) == ("queue vision changed: it owns 2 nvidia.com/gpu\n", "")
+    assert changed.stdout.startswith("queue vision changed: it owns 2 cpu, ")
+    assert (changed.stdout.endswith(", 2 nvidia.com/gpu\n"), changed.stderr) == (True, "")
     over = queue(machine, "add", "speech", "--cpu", "3")
     assert over.returncode == 0
     assert over.stderr.startswith("warning: all queues together own 5 cpu, and the machine has 4: ")

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.api.core import Tree
+from pykueue.cli.follow.job import Following
 from pykueue.cli.follow.jobend import killed
 from pykueue.cli.run.submission import next_name
+from pykueue.cli.target import Target
+from pykueue.kube.client.connection import Connection
+from pykueue.kube.client.credentials import Credential, Fixed
+from pykueue.kube.port import JOBS
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
 from tests.cli.machine import Machine, machine_in
 from tests.patience import soon
@@ -223,3 +229,16 @@ def test_a_job_starts_after_others_and_not_before_its_time(running: Machine, tmp
     done = running.run("run", "-q", "team-b", "--after", "nobody", "--", "true")
     assert done.returncode == 2
     assert "--after: no Job 'nobody' in namespace default; name one that was submitted before" in done.stderr
+
+
+def test_a_job_that_takes_the_name_of_ours_is_another() -> None:
+    target = Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ())
+    following = Following(target, "default", command="run")
+    following.name, following.uid = "train", "1"
+    ours: Tree = {"metadata": {"name": "train", "uid": "1"}}
+    following.learn(JOBS, {"type": "ADDED", "object": ours})
+    assert (following.job(), following.gone) == (ours, False)
+    following.learn(JOBS, {"type": "DELETED", "object": ours})
+    another: Tree = {"metadata": {"name": "train", "uid": "2"}}
+    following.learn(JOBS, {"type": "ADDED", "object": another})
+    assert (following.job(), following.gone) == (None, True)

@@ -89,6 +89,8 @@ def test_queues_that_own_more_than_there_is_are_named() -> None:
     queues = [cluster_queue("a", {"cpu": "3", "memory": "5Gi"}), cluster_queue("b", {"cpu": "2", "memory": "5Gi"})]
     [warning] = overcommitted(queues, MACHINE)
     assert warning.startswith("all queues together own 5 cpu, and the machine has 4: ")
+    [warning] = overcommitted([cluster_queue("a", {"example.com/npu": "1"})], MACHINE)
+    assert warning.startswith("all queues together own 1 example.com/npu, and the machine has 0: ")
 
 
 def test_quotas_in_words() -> None:

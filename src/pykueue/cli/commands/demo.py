@@ -139,7 +139,7 @@ class Demo:
 
     def command(self, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
         """Run a pykueue command on the data of the demo."""
-        words = [sys.executable, "-m", "pykueue", name, "--data", str(self.data), *flags]
+        words = [sys.executable, "-P", "-m", "pykueue", name, "--data", str(self.data), *flags]
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
     async def run(self) -> int:

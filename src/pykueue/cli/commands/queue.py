@@ -196,7 +196,7 @@ def set_quota(
     import msgspec
 
     from pykueue.cli.objects import everything
-    from pykueue.cli.queues.plans import PlanError, capacity, changed, described, overcommitted, quotas
+    from pykueue.cli.queues.plans import PlanError, capacity, changed, described, overcommitted, owned_by, quotas
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, NODES, ConflictError
@@ -219,7 +219,7 @@ def set_quota(
                 if attempt == ATTEMPTS - 1:
                     raise
                 continue
-            click.echo(f"queue {name} changed: {described(wanted)}")
+            click.echo(f"queue {name} changed: {described(owned_by(made))}")
             break
         others = [one for one in await everything(kube, CLUSTER_QUEUES) if text(one, "metadata", "name") != name]
         warn(overcommitted([*others, made], amounts))

@@ -110,8 +110,18 @@ from pykueue.cli.serverstate import fail
     is_flag=True,
     help="Connect the terminal to COMMAND; Ctrl-C goes to COMMAND once it runs.",
 )
-@click.option("--output", metavar="FILE", help="Write the standard output of the command to FILE.")
-@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the server; see above for the default.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Write the standard output of the command to FILE.",
+    shell_complete=completion.files,
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the server; see above for the default.",
+    shell_complete=completion.files,
+)
 @click.option(
     "--context",
     metavar="NAME",
@@ -121,7 +131,7 @@ from pykueue.cli.serverstate import fail
 @click.option(
     "--data", metavar="DIR", help="Data directory of the local server; see `pykueue up --help` for the default."
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=completion.files)
 @click.pass_context
 def run(
     ctx: click.Context,

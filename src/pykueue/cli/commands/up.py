@@ -310,7 +310,8 @@ def detached(ctx: click.Context, folder: Path) -> int:
     """Start the server in the background, wait until it is ready or has failed, and return the exit code."""
     log = folder / LOG_FILE
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "pykueue", "up", *arguments(ctx), "--report-to", str(writing)]
+    # -P: modules in the current directory, perhaps another user's, are not imported.
+    command = [sys.executable, "-P", "-m", "pykueue", "up", *arguments(ctx), "--report-to", str(writing)]
     if ctx.params["log_file"] is None:
         command += ["--log-file", str(log)]
     trouble = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -402,7 +402,10 @@ class Following:
         tree, how = mapping(event, "object"), text(event, "type")
         held = self.seen.setdefault(str(resource), {})
         name = text(tree, "metadata", "name")
-        if how in ("ADDED", "MODIFIED"):
+        if resource == JOBS and name == self.name and text(tree, "metadata", "uid") != self.uid:
+            # Another Job has taken the name of ours, which is gone.
+            self.gone = True
+        elif how in ("ADDED", "MODIFIED"):
             held[name] = dict(tree)  # type: ignore[arg-type]  # decoded JSON is Json
             if resource == PODS and text(tree, "status", "phase") in RAN:
                 self.output.hold(held[name])

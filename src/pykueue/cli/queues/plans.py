@@ -111,9 +111,14 @@ def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[st
     return [
         f"all queues together own {readable(name, owned[name])} {name}, and the machine has {readable(name, amount)}: "
         "jobs may hold quota and still wait for room"
-        for name, amount in amounts.items()
+        for name, amount in {**dict.fromkeys(owned, 0), **amounts}.items()
         if owned.get(name, 0) > amount
     ]
+
+
+def owned_by(queue: Tree) -> dict[str, str]:
+    """The quota of a ClusterQueue for each resource."""
+    return {name: amount_text(name, amount) for name, amount in nominal([queue]).items()}
 
 
 def described(quotas: Mapping[str, str]) -> str:
