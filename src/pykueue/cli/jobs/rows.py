@@ -35,15 +35,15 @@ def columns(
     wide = output == "wide"
     tasks = wide or any(row.progress for row in rows)
     return [
-        Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name, shrinks=True),
+        Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name),
         Column("QUEUE", lambda row: row.queue or NONE),
-        Column("OWNER", lambda row: row.owner or NONE),
+        Column("OWNER", lambda row: row.owner or NONE, drops=True),
         Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[JobSummary]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("USES", lambda row: uses(row.requests, row.gpus), shrinks=True),
         Column("SINCE", (lambda row: row.since or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"),
-        Column("LEFT", lambda row: left(row, now), ">"),
-        Column("PLACE", lambda row: NONE if row.place is None else str(row.place), ">"),
+        Column("LEFT", lambda row: left(row, now), ">", drops=True),
+        Column("PLACE", lambda row: NONE if row.place is None else str(row.place), ">", drops=True),
         Column("REASON", lambda row: (row.message if wide else "") or row.reason or NONE, shrinks=True),
     ]
 
@@ -75,9 +75,9 @@ def finished_columns(
     wide = output == "wide"
     tasks = wide or any(row.progress for row in rows)
     return [
-        Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name, shrinks=True),
+        Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name),
         Column("QUEUE", lambda row: row.queue or NONE, drops=True),
-        Column("OWNER", lambda row: row.owner or NONE),
+        Column("OWNER", lambda row: row.owner or NONE, drops=True),
         Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[FinishedJob]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("EXIT", lambda row: NONE if row.exit_code is None else str(row.exit_code), ">"),
