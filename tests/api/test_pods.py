@@ -20,6 +20,7 @@ from pykueue.api.pods import (
     decode,
     decode_template,
     from_tree,
+    node_problem,
 )
 from pykueue.base.units import Quantity, parse_quantity
 
@@ -237,3 +238,19 @@ def test_whatever_has_the_form_of_a_quantity_is_one_or_a_template_error(text: st
 def test_any_bytes_are_a_template_or_a_template_error(raw: bytes) -> None:
     found = read(raw)
     assert isinstance(found, PodTemplate) or found.problem
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (
+            ("PodScheduled", "False", "Unschedulable", "0/1 nodes: 1 Insufficient cpu. x: y."),
+            "0/1 nodes: 1 Insufficient cpu",
+        ),
+        (("PodScheduled", "False", "SchedulingGated", "gated"), ""),
+        (("PodScheduled", "True", "", ""), ""),
+        (("Ready", "False", "Unschedulable", "no"), ""),
+    ],
+)
+def test_a_pod_without_a_node_says_why(condition: tuple[str, str, str, str], says: str) -> None:
+    assert node_problem(*condition) == (f"waits for a node: {says}" if says else "")

@@ -64,6 +64,7 @@ CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState,
     ),
     ("is held", job(), workload(active=False), (), JobState.HELD, HELD),
     ("runs", job(), workload(RESERVED, ADMITTED), (PodFacts(),), JobState.RUNNING, ""),
+    ("no room", job(), workload(RESERVED, ADMITTED), (PodFacts(unplaced="x"), PodFacts()), JobState.RUNNING, "x"),
     ("cannot start", job(), workload(RESERVED, ADMITTED), (PodFacts("X: y"),), JobState.FAILING, "X: y"),
     (
         "is evicted",

@@ -349,6 +349,14 @@ def read_with(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw) 
         return decoder.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(raw))))
 
 
+def node_problem(type_: str, status: str, reason: str, message: str) -> str:
+    """What keeps a pod from getting a node, from one of its conditions; empty for all other conditions."""
+    if (type_, status, reason) != ("PodScheduled", "False", "Unschedulable"):
+        return ""
+    # The sentences after the first are about preemption.
+    return f"waits for a node: {message.partition('. ')[0].removesuffix('.')}".removesuffix(": ")
+
+
 def start_problem(reason: str, message: str) -> str:
     """Why a container that waits for this reason cannot start; empty if it will."""
     return f"{reason}: {message}".removesuffix(": ") if reason in NEVER_STARTING else ""

@@ -119,7 +119,9 @@ class JobBoard:
 
         depends = dependency(job, other, self.jobs.clock.now())
         pods = tuple(
-            PodFacts(pod.problem, self.gpus(pod.uid)) for pod in self.jobs.by_job.get(key).values() if pod.active
+            PodFacts(pod.problem, self.gpus(pod.uid), pod.unplaced)
+            for pod in self.jobs.by_job.get(key).values()
+            if pod.active
         )
         if (
             before is not None

@@ -31,6 +31,8 @@ class PodFacts(Frozen):
     problem: str = ""
     """Why a container cannot start; empty if all can."""
     gpus: tuple[int, ...] = ()
+    unplaced: str = ""
+    """Why it gets no node; empty if it has one."""
 
 
 class Standing(Frozen):
@@ -151,7 +153,7 @@ def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depe
     if admitted is not None:
         if problem := next((one.problem for one in pods if one.problem), ""):
             return Standing(JobState.FAILING, at(admitted), problem)
-        return Standing(JobState.RUNNING, at(admitted))
+        return Standing(JobState.RUNNING, at(admitted), next((one.unplaced for one in pods if one.unplaced), ""))
     if reserved is not None:
         checks = tuple((one.name, one.state, one.message) for one in workload.status.admission_checks)
         return Standing(JobState.PENDING, at(evicted) or created, awaited_text(checks))

@@ -13,7 +13,7 @@ import msgspec
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
 from pykueue.api.names import COMPLETION_INDEX, Annotation
-from pykueue.api.pods import read_with, start_problem
+from pykueue.api.pods import node_problem, read_with, start_problem
 from pykueue.base.share import NAMES
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
@@ -305,6 +305,8 @@ class Pod(Frozen):
     """Who created it, as recorded at admission."""
     problem: str = ""
     """Why a container cannot start; empty if all can."""
+    unplaced: str = ""
+    """Why it gets no node; empty if it has one, or is not refused one."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -415,7 +417,14 @@ def read_pod(raw: bytes, *, whole: bool = False) -> Pod:
         metadata.finalizers,
         intern(notes.get(Annotation.CREATOR, "")),
         problem_of(body),
+        unplaced_of(body),
     )
+
+
+def unplaced_of(pod: PodBody) -> str:
+    """Why a pod gets no node; empty if it has one, or is not refused one."""
+    said = (node_problem(one.type, one.status, one.reason, one.message) for one in pod.status.conditions)
+    return next(filter(None, said), "")
 
 
 def problem_of(pod: PodBody) -> str:

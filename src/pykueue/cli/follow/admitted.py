@@ -26,6 +26,15 @@ def start_problem(pod: Tree) -> str:
     return ""
 
 
+def node_problem(pod: Tree) -> str:
+    """What keeps a pod from getting a node; empty if nothing does."""
+    said = (
+        pods.node_problem(text(one, "type"), text(one, "status"), text(one, "reason"), text(one, "message"))
+        for _, one in mappings(pod, "status", "conditions")
+    )
+    return next(filter(None, said), "")
+
+
 def borrowed(queue: Tree, workload: Tree) -> list[str]:
     """The amounts that a ClusterQueue borrows of the flavors and resources that an admitted workload uses."""
     used = {

@@ -16,7 +16,7 @@ from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, held_text, pending_text
 from pykueue.checks.pendingchecks import awaited
-from pykueue.cli.follow.admitted import borrowing_note, start_problem
+from pykueue.cli.follow.admitted import borrowing_note, node_problem, start_problem
 from pykueue.cli.follow.jobend import (
     blamed_on_pods,
     codes_of,
@@ -302,6 +302,8 @@ class Following:
             for pod in self.pods():
                 if problem := start_problem(pod):
                     why = f"cannot start: {problem}"
+                elif problem := node_problem(pod):
+                    why = problem
             if why and why not in ("pending: ", self.said):
                 self.said = why
                 tell(why)

@@ -120,7 +120,7 @@ class ClusterJobs:
                 continue
             self.changed.add(one.owner)
             if one is new and one.active:
-                self.pods.setdefault(one.owner, {})[one.name] = PodFacts(one.problem)
+                self.pods.setdefault(one.owner, {})[one.name] = PodFacts(one.problem, unplaced=one.unplaced)
             else:
                 self.pods.get(one.owner, {}).pop(one.name, None)
 
