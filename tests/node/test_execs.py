@@ -122,6 +122,31 @@ async def test_a_terminal_has_a_size_and_ctrl_c_interrupts(tmp_path: Path) -> No
         assert end.problem == "", "the end of its input ends a shell"
 
 
+async def test_sizes_and_ends_of_input_do_not_pile_up(tmp_path: Path) -> None:
+    """Only the last size is kept while the supervisor does not read, and it precedes what is typed next."""
+    async with running(tmp_path) as on:
+        session = await opened(on, command("sh", stdin=True, tty=True))
+        assert isinstance(session, execs.Session)
+        assert session.process is not None
+        assert session.writer is not None
+        os.kill(session.process.pid, signal.SIGSTOP)
+        for columns in range(1, 30_001):
+            session.resize(columns, 43)
+            if not columns % 2:
+                await asyncio.sleep(0)
+        held = session.writer.transport.get_write_buffer_size()
+        os.kill(session.process.pid, signal.SIGCONT)
+        assert held < 100_000
+        await session.send(b"stty size\n")
+        await until_printed(session, b"43 30000\r\n")
+        held = session.writer.transport.get_write_buffer_size()
+        for _ in range(10_000):
+            session.end_input()
+        assert session.writer.transport.get_write_buffer_size() <= held + 5
+        _, end = await rest(session)
+        assert end.problem == ""
+
+
 async def test_a_command_ends_with_its_client(tmp_path: Path) -> None:
     async with running(tmp_path) as on:
         trap = f"trap 'echo hung up > {tmp_path}/left; exit' HUP"

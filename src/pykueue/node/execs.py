@@ -65,6 +65,11 @@ class Session:
         """Set when it is connected, and when it never will be."""
         self.over = asyncio.Event()
         self.killed = False
+        self.size = b""
+        """The size of the terminal that has yet to be sent."""
+        self.resizing: asyncio.Task[None] | None = None
+        """Sends the size when there is room for it."""
+        self.input_ended = False
 
     def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Use this connection."""
@@ -93,19 +98,40 @@ class Session:
 
     async def send(self, data: bytes) -> None:
         """Write standard input, and wait until there is room for more."""
+        self.tell_size()
         for at in range(0, len(data), BLOCK):
             self.tell(console.INPUT, data[at : at + BLOCK])
-            if self.writer is not None:
-                with contextlib.suppress(OSError):
-                    await self.writer.drain()
+            await self.drain()
 
     def end_input(self) -> None:
-        """End the standard input."""
-        self.tell(console.INPUT)
+        """End the standard input; a second call does nothing."""
+        if not self.input_ended:
+            self.input_ended = True
+            self.tell_size()
+            self.tell(console.INPUT)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the terminal."""
-        self.tell(console.RESIZE, f"{columns} {rows}".encode())
+        """Set the size of the terminal; of several that wait until there is room, only the last is sent."""
+        self.size = f"{columns} {rows}".encode()
+        if self.resizing is None or self.resizing.done():
+            self.resizing = asyncio.create_task(self.send_size())
+
+    async def send_size(self) -> None:
+        """Send the size of the terminal when there is room for it."""
+        await self.drain()
+        self.tell_size()
+
+    def tell_size(self) -> None:
+        """Send the size of the terminal, if it changed."""
+        if self.size:
+            self.tell(console.RESIZE, self.size)
+            self.size = b""
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        if self.writer is not None:
+            with contextlib.suppress(OSError):
+                await self.writer.drain()
 
     def tell(self, kind: bytes, payload: bytes = b"") -> None:
         """Send a message, unless the connection is lost."""
@@ -114,6 +140,8 @@ class Session:
 
     def close(self) -> None:
         """Disconnect."""
+        if self.resizing is not None:
+            self.resizing.cancel()
         if self.writer is not None:
             self.writer.transport.abort()
         if self.process is None:
