@@ -12,7 +12,9 @@ from pykueue.kube.websocket import (
     CLOSE,
     CONTINUATION,
     FINAL,
+    FRAGMENTS_MAX,
     PING,
+    POLICY,
     PROTOCOL_ERROR,
     TEXT,
     TOO_BIG,
@@ -87,6 +89,24 @@ def test_invalid_frames_are_refused_before_they_have_arrived(sent: bytes, code: 
 def test_a_server_must_not_mask() -> None:
     with pytest.raises(FrameError):
         read(part(BINARY, b"x", final=True), from_client=False)
+
+
+def test_a_message_has_a_bounded_number_of_fragments() -> None:
+    empty = part(CONTINUATION, b"")
+    allowed = part(BINARY, b"x") + empty * (FRAGMENTS_MAX - 2) + part(CONTINUATION, b"y", final=True)
+    assert read(allowed + allowed) == [Message(BINARY, b"xy")] * 2
+    with pytest.raises(FrameError, match="more than 1024 fragments") as refused:
+        read(part(BINARY, b"") + empty * FRAGMENTS_MAX)
+    assert refused.value.code == POLICY
+
+
+def test_one_frame_is_parsed_at_a_time() -> None:
+    frames = Frames(from_client=True)
+    frames.buffer += part(BINARY, b"a") + part(PING, b"?", final=True) + part(CONTINUATION, b"b", final=True)
+    assert frames.parse() == Message(CONTINUATION, b""), "a fragment"
+    assert frames.parse() == Message(PING, b"?")
+    assert frames.parse() == Message(BINARY, b"ab")
+    assert frames.parse() is None
 
 
 @given(st.binary(max_size=300))

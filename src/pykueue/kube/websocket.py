@@ -32,6 +32,8 @@ LONG: Final = 127
 MASK_BYTES: Final = 4
 MESSAGE_MAX: Final = 1 << 20
 """The longest message that is accepted; clients of Kubernetes send at most 32 KiB."""
+FRAGMENTS_MAX: Final = 1024
+"""The most fragments of a message, so that empty ones do not go on forever."""
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
@@ -50,7 +52,7 @@ class FrameError(Exception):
 
 
 class Message(NamedTuple):
-    """A complete message, or a control frame."""
+    """A complete message, or a control frame; `CONTINUATION` stands for a fragment that completes no message."""
 
     opcode: int
     data: bytes
@@ -109,23 +111,35 @@ class Frames:
         self.opcode = CONTINUATION
         """The kind of the message whose first fragments have arrived."""
         self.parts = bytearray()
+        self.fragments = 0
+        """How many fragments of the message have arrived."""
 
     def feed(self, data: bytes) -> Iterator[Message]:
         """The messages that are complete with these bytes; raises `FrameError` for an invalid frame."""
         self.buffer += data
-        while (found := self.next_frame()) is not None:
-            final, opcode, payload = found
-            if opcode & CONTROL:
-                yield Message(opcode, payload)
-                continue
-            if (opcode == CONTINUATION) != (self.opcode != CONTINUATION):
-                raise FrameError(PROTOCOL_ERROR, "a fragment is out of place")
-            self.opcode = opcode or self.opcode
-            self.parts += payload
-            if final:
-                whole, kind = bytes(self.parts), self.opcode
-                self.parts, self.opcode = bytearray(), CONTINUATION
-                yield Message(kind, whole)
+        while (message := self.parse()) is not None:
+            if message.opcode != CONTINUATION:
+                yield message
+
+    def parse(self) -> Message | None:
+        """Parse one frame of the buffer; None if none is complete. Raises `FrameError` for an invalid one."""
+        if (found := self.next_frame()) is None:
+            return None
+        final, opcode, payload = found
+        if opcode & CONTROL:
+            return Message(opcode, payload)
+        if (opcode == CONTINUATION) != (self.opcode != CONTINUATION):
+            raise FrameError(PROTOCOL_ERROR, "a fragment is out of place")
+        self.opcode = opcode or self.opcode
+        self.parts += payload
+        self.fragments += 1
+        if self.fragments > FRAGMENTS_MAX:
+            raise FrameError(POLICY, f"a message has more than {FRAGMENTS_MAX} fragments")
+        if not final:
+            return Message(CONTINUATION, b"")
+        message = Message(self.opcode, bytes(self.parts))
+        self.parts, self.opcode, self.fragments = bytearray(), CONTINUATION, 0
+        return message
 
     def next_frame(self) -> tuple[bool, int, bytes] | None:
         """The next complete frame; None if it has not arrived."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from pykueue.api.core import Tree
 from pykueue.apiserver.http import connections
 from pykueue.apiserver.http.server import Server
+from pykueue.base.turns import TURN_MICROS
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.execs import CLOSED, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5, ExecEnd, ExecError, ExecQuery
-from pykueue.kube.websocket import BINARY, CLOSE, PING, PONG, TEXT, Frames, Message, accepted, frame
+from pykueue.kube.websocket import BINARY, CLOSE, PING, PONG, POLICY, TEXT, Frames, Message, accepted, frame
 from tests.apiserver.desk import pod
 from tests.apiserver.standing import Stand, told
 from tests.patience import soon_async
@@ -290,6 +292,10 @@ async def test_clients_that_cannot_be_served_get_a_sentence(site: Site) -> None:
         pytest.param(frame(BINARY, b"\x01x", mask=MASK), 1002, id="a channel of the server"),
         pytest.param(frame(BINARY, b'\x04{"Width":-1,"Height":1}', mask=MASK), 1002, id="a negative size"),
         pytest.param(frame(BINARY, b"\x04[]", mask=MASK), 1002, id="no size"),
+        pytest.param(
+            frame(BINARY, b'\x04{"Width":1,"Height":1' + b" " * 300 + b"}", mask=MASK), 1002, id="a long size"
+        ),
+        pytest.param(b"\x02\x80" + MASK + (b"\x00\x80" + MASK) * 2000, 1008, id="empty fragments"),
     ],
 )
 async def test_hostile_frames_end_the_connection(site: Site, sent: bytes, code: int) -> None:
@@ -301,6 +307,66 @@ async def test_hostile_frames_end_the_connection(site: Site, sent: bytes, code: 
     assert site.echoes.sessions[0].closed
     async with site.connect() as client:
         assert client.head.startswith("HTTP/1.1 101 "), "the server lives"
+
+
+FLOODS = [
+    pytest.param(frame(PING, b"", mask=MASK), id="pings"),
+    pytest.param(frame(PONG, b"", mask=MASK), id="pongs"),
+    pytest.param(frame(BINARY, b'\x04{"Width":80,"Height":24}', mask=MASK), id="sizes"),
+    pytest.param(frame(BINARY, bytes([CLOSED, STDOUT]), mask=MASK), id="closed channels"),
+    pytest.param(frame(BINARY, bytes([STDIN]), mask=MASK), id="empty input"),
+]
+
+
+@pytest.mark.parametrize("sent", FLOODS)
+async def test_many_messages_without_input_end_the_connection(
+    site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 600.0)
+    monkeypatch.setattr(connections, "IDLE_MAX", 100)
+    async with site.connect() as client:
+        client.write(sent * 100 + frame(BINARY, b"\0typed", mask=MASK))
+        while await client.next() != Message(BINARY, b"\x01typed"):
+            pass
+        client.write(sent)
+        last = (await client.rest())[-1]
+        assert (last.opcode, int.from_bytes(last.data[:2], "big")) == (CLOSE, POLICY)
+        assert last.data[2:].startswith(b"more than 100 messages without input")
+
+
+@pytest.mark.parametrize("sent", [*FLOODS, pytest.param(b"\x00\x80" + MASK, id="empty fragments")])
+async def test_a_flood_of_frames_is_parsed_in_turns(site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    """A turn of the event loop parses a bounded number, so another user's request waits for few of them."""
+    monkeypatch.setattr(connections, "IDLE_MAX", 1_000_000)
+    monkeypatch.setattr("pykueue.kube.websocket.FRAGMENTS_MAX", 1_000_000)
+    turn, parsed = 0, Counter[int]()
+    parse = Frames.parse
+
+    def counted(frames: Frames) -> Message | None:
+        parsed[turn] += frames.from_client
+        return parse(frames)
+
+    monkeypatch.setattr(Frames, "parse", counted)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    async with site.connect() as client:
+        counting = asyncio.create_task(count_turns())
+        begin = b"\x02\x80" + MASK if sent[0] == 0 else b""
+        client.write(begin + sent * 20_000)
+        await soon_async(lambda: parsed.total() > 500)
+        before = parsed.total()
+        assert (await site.call("GET", "/readyz", who="ann")).code == 200
+        assert parsed.total() - before < 5_000
+        reading = asyncio.create_task(client.rest())
+        await soon_async(lambda: parsed.total() > 20_000)
+        counting.cancel()
+        reading.cancel()
+    assert max(parsed.values()) <= 2 * TURN_MICROS // connections.FRAME_MICROS
 
 
 async def test_one_who_does_not_read_takes_little_memory(site: Site) -> None:

@@ -2,7 +2,8 @@
 
 The response switches the protocol, and the connection then carries standard input one way, and output with a final
 Status the other. Neither side is buffered without a bound: output is not read from the container while the client does
-not read, and the client is not read while the container does not. A caller whose credentials or rights end is
+not read, and the client is not read while the container does not. Each frame is parsed in its user's turn of the event
+loop, so that a client that sends many does not delay other users. A caller whose credentials or rights end is
 disconnected.
 """
 
@@ -10,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections import deque
 from typing import Final, cast
 
 import msgspec
@@ -42,6 +42,7 @@ from pykueue.kube.execs import (
 from pykueue.kube.websocket import (
     BINARY,
     CLOSE,
+    CONTINUATION,
     NORMAL,
     PING,
     POLICY,
@@ -63,9 +64,15 @@ LOG: Final = logging.getLogger(__name__)
 CONNECTIONS: Final = ("attach", "exec")
 """The subresources that are served here."""
 PENDING_BYTES: Final = 64 * 1024
-"""Bytes of a client that wait for the container at which no more are read."""
-FRAME_BYTES: Final = 64
-"""What a message costs besides its payload: a client could send any number of empty ones."""
+"""Bytes of a client that wait at which no more are read, unless they are the beginning of a longer frame."""
+FRAME_MICROS: Final = 20
+"""Cost of a frame besides its payload."""
+IDLE_MAX: Final = 1000
+"""The most messages without input that a client may send in `IDLE_SECONDS`: pings, sizes of its terminal and so on.
+
+Clients ping every few seconds, and those pings wait while the container does not read its input.
+"""
+IDLE_SECONDS: Final = 1.0
 CHECK_SECONDS: Final = 2.0
 """How often the rights of a caller are checked."""
 FAREWELL_SECONDS: Final = 2.0
@@ -73,6 +80,8 @@ FAREWELL_SECONDS: Final = 2.0
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 """Detects within a minute that a client's machine is gone; a client that only does not read is still there."""
 SIZE_MAX: Final = 0xFFFF
+SIZE_BYTES: Final = 256
+"""The longest message with the size of a terminal."""
 OLDER_CLIENT: Final = (
     "this server connects to containers over WebSocket (v5.channel.k8s.io or v4.channel.k8s.io), not over SPDY; "
     "use kubectl 1.31 or later, without KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"
@@ -135,27 +144,20 @@ class Connection:
         self.upgrade = upgrade
         self.turns = turns
         self.frames = Frames(from_client=True)
-        self.arrived: deque[Message] = deque()
-        self.pending = 0
-        """The size of what has arrived and was not consumed."""
+        self.idle = 0
+        """How many messages without input have arrived since `idle_since`."""
+        self.idle_since = 0.0
         self.news = asyncio.Event()
         self.lost = False
         self.closing = False
         """Whether a close was sent, after which nothing may follow."""
-        self.error: FrameError | None = None
 
     # What aiohttp calls.
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Take in what has arrived."""
-        if self.error is None:
-            try:
-                for message in self.frames.feed(data):
-                    self.arrived.append(message)
-                    self.pending += len(message.data) + FRAME_BYTES
-            except FrameError as error:
-                self.error = error
-        if self.pending > PENDING_BYTES:
+        """Keep what has arrived until `next_message` parses it."""
+        self.frames.buffer += data
+        if len(self.frames.buffer) > PENDING_BYTES:
             self.request.protocol.pause_reading()
         self.news.set()
         return False, b""
@@ -168,19 +170,31 @@ class Connection:
     # Reading and writing.
 
     async def next_message(self) -> Message | None:
-        """The next message; None if the connection is lost. Raises `FrameError` for an invalid one."""
-        while not self.arrived:
-            if self.error is not None:
-                raise self.error
-            if self.lost:
-                return None
-            self.news.clear()
-            await self.news.wait()
-        message = self.arrived.popleft()
-        self.pending -= len(message.data) + FRAME_BYTES
-        if self.pending <= PENDING_BYTES and not self.lost:
-            self.request.protocol.resume_reading()
-        return message
+        """The next message; None if the connection is lost. Raises `FrameError` for an invalid one, or too many."""
+        while True:
+            await self.turns.take(FRAME_MICROS)
+            message = self.frames.parse()
+            if message is None:
+                if self.lost:
+                    return None
+                self.news.clear()
+                self.request.protocol.resume_reading()
+                await self.news.wait()
+            elif message.opcode != CONTINUATION:
+                self.count(message)
+                return message
+
+    def count(self, message: Message) -> None:
+        """Raise a `FrameError` if the client sends too many messages without input."""
+        if message.opcode == BINARY and message.data[:1] == bytes([STDIN]) and len(message.data) > 1:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self.idle_since >= IDLE_SECONDS:
+            self.idle, self.idle_since = 0, now
+        self.idle += 1
+        if self.idle > IDLE_MAX:
+            reason = f"more than {IDLE_MAX} messages without input arrived in {IDLE_SECONDS:g} s; send fewer"
+            raise FrameError(POLICY, reason)
 
     def write(self, opcode: int, data: bytes) -> None:
         """Send a message, unless the connection is lost or a close was sent."""
@@ -276,8 +290,8 @@ class Connection:
     async def obey(self, session: ExecSession, data: bytes) -> None:
         """Handle a message of the client; raises `FrameError` if it is malformed."""
         channel, payload = data[:1], data[1:]
+        await self.turns.take(ITEM_MICROS + len(payload) // COPIED)
         if channel == bytes([STDIN]):
-            await self.turns.take(ITEM_MICROS + len(payload) // COPIED)
             await session.send(payload)
         elif channel == bytes([RESIZE]):
             session.resize(*size_of(payload))
@@ -342,6 +356,8 @@ class Connection:
 
 def size_of(payload: bytes) -> tuple[int, int]:
     """Columns and rows of a terminal; raises `FrameError` if they are malformed."""
+    if len(payload) > SIZE_BYTES:
+        raise FrameError(PROTOCOL_ERROR, "a terminal size is malformed")
     try:
         found = msgspec.json.decode(payload, type=dict[str, int])
         columns, rows = found["Width"], found["Height"]
