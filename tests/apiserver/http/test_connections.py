@@ -17,7 +17,7 @@ from pykueue.apiserver.http.server import Server
 from pykueue.base.turns import TURN_MICROS
 from pykueue.base.units import MICROS, Instant
 from pykueue.kube.execs import CLOSED, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5, ExecEnd, ExecError, ExecQuery
-from pykueue.kube.websocket import BINARY, CLOSE, PING, PONG, POLICY, TEXT, Frames, Message, accepted, frame
+from pykueue.kube.websocket import BINARY, CLOSE, PING, POLICY, PONG, TEXT, Frames, Message, accepted, frame
 from tests.apiserver.desk import pod
 from tests.apiserver.standing import Stand, told
 from tests.patience import soon_async
