@@ -1,6 +1,7 @@
 """When may a job that waits for others, or for a time, be queued? A row for each rule, and its phrase."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from pykueue.base.units import parse_instant
 from pykueue.jobs.actions import LookAgain, Notice, PatchJob, SendEvent
 from pykueue.jobs.dependencies import (
     FOLLOWED_MAX,
+    NAMES_MAX,
+    STEPS_MAX,
     Needs,
     Never,
     Other,
@@ -123,6 +126,77 @@ def test_needs_are_written_as_they_are_read() -> None:
 def test_a_long_line_of_jobs_is_not_searched_to_its_end() -> None:
     found = followed(Needs(("0",)), lambda name: Other(State.UNFINISHED, Needs((str(int(name) + 1),))))
     assert len(found) == FOLLOWED_MAX
+
+
+def test_the_jobs_to_wait_for_are_tried_before_those_that_they_wait_for() -> None:
+    def find(name: str) -> Other:
+        return Other(State.UNFINISHED, Needs((f"{name}x",)) if len(name) < 500 else None)
+
+    assert list(followed(Needs(("a", "b")), find, most=3)) == ["a", "b", "ax"]
+
+
+def test_names_that_no_job_has_are_counted_too() -> None:
+    tried: list[str] = []
+
+    def find(name: str) -> None:
+        tried.append(name)
+
+    followed(Needs(tuple(map(str, range(50_000)))), find)
+    assert len(tried) == FOLLOWED_MAX
+
+
+MANY = ",".join(f"j{number}" for number in range(NAMES_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    ("needs", "says"),
+    [
+        pytest.param(waiting(after=MANY), "it names 101 jobs to wait for, and at most 100 are allowed", id="after"),
+        pytest.param(
+            waiting(after="a", after_ok=MANY.rpartition(",")[0]),
+            "it names 101 jobs to wait for, and at most 100 are allowed",
+            id="both together",
+        ),
+        pytest.param(
+            waiting(after="a" * 254), "it names a job to wait for with more than 253 characters", id="a long name"
+        ),
+        pytest.param(waiting(after_ok="a," * 50_000), "pykueue.io/after-ok: longer than 25500 characters", id="text"),
+        pytest.param(waiting(begin="2" * 65), "pykueue.io/begin: longer than 64 characters", id="a long time"),
+        pytest.param(
+            {GATED: "x.io/y," * 9_000 + GATE[GATED]},
+            "kueue.x-k8s.io/admission-gated-by: longer than 25500 characters",
+            id="many gates",
+        ),
+    ],
+)
+def test_a_job_that_names_too_much_never_starts(needs: dict[str, str], says: str) -> None:
+    assert needs_of(needs) == Needs(problem=says)
+    told = Notice("DependencyNeverMet", f"The job can never start: {says}", warning=True, by_note=True)
+    assert next_actions("me", needs, {}, NOW) == (SendEvent(told),)
+
+
+def test_as_many_jobs_as_allowed_are_waited_for() -> None:
+    found = needs_of(waiting(after=MANY.rpartition(",")[0]))
+    assert found is not None
+    assert (len(found.after), found.problem) == (NAMES_MAX, "")
+
+
+def test_annotations_are_parsed_once() -> None:
+    given = waiting(after="only-here")
+    assert needs_of(given) is needs_of(dict(given))
+
+
+def test_a_dense_graph_is_not_searched_to_its_end() -> None:
+    names = tuple(map(str, range(100)))
+    read: list[str] = []
+
+    class Reads(dict[str, Other]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.append(name)
+            return super().get(name, default)
+
+    assert circle("me", Needs(names), Reads({one: Other(State.UNFINISHED, Needs(names)) for one in names})) == ()
+    assert len(read) <= STEPS_MAX + len(names)
 
 
 NAMES = st.sampled_from("abcde")

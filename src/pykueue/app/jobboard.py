@@ -22,8 +22,9 @@ from pykueue.kube.informer import Change
 from pykueue.kubecontrollers.jobcontroller import JobController
 from pykueue.kubecontrollers.jobviews import Job
 
-YIELD_EVERY: Final = 100
-"""Jobs listed before other tasks run."""
+YIELD_EVERY: Final = 1_000
+"""Units of work before other tasks run; to list a job is `LISTED` of them, to look up another that it names is one."""
+LISTED: Final = 10
 
 
 class Line(Frozen):
@@ -53,6 +54,8 @@ class JobBoard:
         """The numbers of the GPUs that a pod of this UID has."""
         self.active: dict[str, None] = {}
         """Keys of Jobs that have not finished."""
+        self.looked_up = 0
+        """How many jobs were looked up because others wait for them."""
         self.lines: dict[str, Line] = {}
         """Kept between lists, as few jobs change from one to the next."""
         jobs.jobs.listen(self.changed)
@@ -78,13 +81,17 @@ class JobBoard:
             await one.synced.wait()
         found: list[tuple[str, bytes]] = []
         places: dict[str, dict[str, int]] = {}
-        for count, key in enumerate(list(self.active)):
-            if count % YIELD_EVERY == 0:
+        work = YIELD_EVERY
+        for key in list(self.active):
+            if work >= YIELD_EVERY:
+                work = 0
                 await asyncio.sleep(0)
+            before = self.looked_up
             within = key.partition("/")[0]
             if namespace and within != namespace:
                 continue
             line = self.line(key)
+            work += LISTED + self.looked_up - before
             if line is None:
                 continue
             created = line.job.metadata.creation_timestamp or ""
@@ -114,6 +121,7 @@ class JobBoard:
         said = ("", "") if told is None else (str(told["reason"]), str(told["message"]))
 
         def other(name: str) -> Other | None:
+            self.looked_up += 1
             found = controllers.cluster.jobs.get(f"{within}/{name}")
             return None if found is None else other_of(found)
 

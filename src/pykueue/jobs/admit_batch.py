@@ -24,6 +24,7 @@ from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.jobs.admit_topology import Mistake, size_errors, template_errors
 from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.jobs.batch import WHOLE_NUMBER, follows, pods_at_once, whole_number
+from pykueue.jobs.dependencies import needs_of
 from pykueue.jobs.workload import prebuilt_of
 
 AT_QUEUE: Final = f"metadata.labels[{Label.QUEUE}]"
@@ -154,6 +155,9 @@ def lasting(tree: Tree, world: AdmitWorld) -> Iterator[FieldError]:
     if world.gates.on("AdmissionGatedBy"):
         for rule in (gates_not_empty, gates_once, gates_well_formed):
             yield from rule(tree, None, world.gates)
+    given = mapping(tree, "metadata", "annotations")
+    if (needs := needs_of({key: one for key, one in given.items() if isinstance(one, str)})) and needs.problem:
+        yield forbidden("metadata.annotations", needs.problem)
 
 
 def name_errors(path: str, name: object) -> Iterator[FieldError]:

@@ -4,16 +4,30 @@ A Job with the admission gate `pykueue.io/dependencies` names the Jobs that it w
 of its own namespace, known by name: a name that no Job has counts as ended for `after` and as unmet for `after-ok`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
 
 from pykueue.api.names import DEPENDENCIES_GATE, Annotation
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, format_instant, parse_instant
 
+NAMES_MAX: Final = 100
+"""How many jobs a job may wait for."""
+NAME_MAX: Final = 253
+"""The longest name of an object."""
+TEXT_MAX: Final = NAMES_MAX * (NAME_MAX + 2)
+"""The longest annotation that is read."""
+TIME_MAX: Final = 64
+"""The longest text of a time that is read."""
+PARSED: Final = 512
+"""How many sets of annotations are kept parsed."""
 FOLLOWED_MAX: Final = 1_000
 """How many jobs are searched for a circle; the jobs of a longer one wait, but nothing says why."""
+STEPS_MAX: Final = 2_000
+"""How many names of jobs are read in the search for a circle."""
 NEVER: Final = "can never start"
 GATED: Final = f"Admission is gated by: {DEPENDENCIES_GATE}"
 """What Kueue says of a job that no other gate holds."""
@@ -88,21 +102,43 @@ def names_in(text: str) -> tuple[str, ...]:
 
 def needs_of(annotations: Mapping[str, str]) -> Needs | None:
     """What a job waits for; None if our gate does not hold it."""
-    if Annotation.ADMISSION_GATED_BY not in annotations or DEPENDENCIES_GATE not in gates_of(annotations):
+    gates = annotations.get(Annotation.ADMISSION_GATED_BY, "")
+    if DEPENDENCIES_GATE not in gates:
         return None
-    begin, problem = annotations.get(Annotation.BEGIN), ""
+    texts = {key: annotations.get(key, "") for key in (Annotation.AFTER, Annotation.AFTER_OK)}
+    for key, text in ((Annotation.ADMISSION_GATED_BY, gates), *texts.items()):
+        if len(text) > TEXT_MAX:
+            return Needs(problem=f"{key}: longer than {TEXT_MAX} characters")
+    begin = annotations.get(Annotation.BEGIN)
+    if begin is not None and len(begin) > TIME_MAX:
+        return Needs(problem=f"{Annotation.BEGIN}: longer than {TIME_MAX} characters")
+    return parsed(gates, texts[Annotation.AFTER], texts[Annotation.AFTER_OK], begin)
+
+
+@lru_cache(maxsize=PARSED)
+def parsed(gates: str, after: str, after_ok: str, begin: str | None) -> Needs | None:
+    """The needs in annotations of limited length; None if our gate is not among the gates."""
+    if DEPENDENCIES_GATE not in names_in(gates):
+        return None
+    found, found_ok = names_in(after), names_in(after_ok)
+    if problem := names_problem((*found, *found_ok)):
+        return Needs(problem=problem)
     try:
         due = None if begin is None else parse_instant(begin)
     except ValueError:
         due, problem = None, f"{Annotation.BEGIN}: {begin!r} is not a time such as 2027-01-31T12:00:00Z"
     except OverflowError:
         due, problem = None, f"{Annotation.BEGIN}: {begin!r} is out of range"
-    return Needs(
-        names_in(annotations.get(Annotation.AFTER, "")),
-        names_in(annotations.get(Annotation.AFTER_OK, "")),
-        due,
-        problem,
-    )
+    return Needs(found, found_ok, due, problem)
+
+
+def names_problem(names: Sequence[str]) -> str:
+    """What is wrong with the names of the jobs that a job waits for; empty if nothing."""
+    if len(names) > NAMES_MAX:
+        return f"it names {len(names)} jobs to wait for, and at most {NAMES_MAX} are allowed"
+    if any(len(name) > NAME_MAX for name in names):
+        return f"it names a job to wait for with more than {NAME_MAX} characters"
+    return ""
 
 
 def annotations_for(needs: Needs) -> dict[str, str]:
@@ -118,15 +154,20 @@ def annotations_for(needs: Needs) -> dict[str, str]:
 
 
 def followed(needs: Needs, find: Callable[[str], Other | None], *, most: int = FOLLOWED_MAX) -> dict[str, Other]:
-    """The jobs that a job waits for, those that they wait for, and so on, up to so many."""
+    """The jobs that a job waits for, then those that they wait for, and so on; looks for so many names at most."""
     found: dict[str, Other] = {}
-    names = list(needs.jobs)
-    while names and len(found) < most:
-        name = names.pop()
-        other = None if name in found else find(name)
-        if other is not None:
-            found[name] = other
-            names += () if other.needs is None else other.needs.jobs
+    known = dict.fromkeys(needs.jobs[:most])
+    names = deque(known)
+    while names:
+        name = names.popleft()
+        other = find(name)
+        if other is None:
+            continue
+        found[name] = other
+        if other.needs is not None and len(known) < most:
+            fresh = [one for one in other.needs.jobs if one not in known][: most - len(known)]
+            known.update(dict.fromkeys(fresh))
+            names.extend(fresh)
     return found
 
 
@@ -160,8 +201,12 @@ def state(name: str, others: Others) -> State | None:
 
 
 def circle(name: str, needs: Needs, others: Others) -> tuple[str, ...]:
-    """The jobs from this one back to itself, each of which waits for the next; empty if there is no circle."""
+    """The jobs from this one back to itself, each of which waits for the next; empty if there is no circle.
+
+    A circle that is found only after very many names counts as none.
+    """
     before: dict[str, str] = {}
+    left = STEPS_MAX
     reached = [(one, name) for one in needs.jobs]
     while reached:
         one, waiting = reached.pop()
@@ -173,7 +218,9 @@ def circle(name: str, needs: Needs, others: Others) -> tuple[str, ...]:
         other = others.get(one)
         if one not in before and other is not None and other.state is State.UNFINISHED:
             before[one] = waiting
-            reached += [(next_one, one) for next_one in (() if other.needs is None else other.needs.jobs)]
+            following = () if other.needs is None else other.needs.jobs[:left]
+            left -= len(following)
+            reached += [(next_one, one) for next_one in following]
     return ()
 
 

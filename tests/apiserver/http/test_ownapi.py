@@ -1,6 +1,8 @@
 """Who sees which jobs, and how much of them?"""
 
+import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,6 +12,8 @@ from pykueue.api.names import Annotation
 from pykueue.apiserver.auth.access import Access
 from pykueue.apiserver.http.front import Front
 from pykueue.apiserver.wire.messages import request
+from pykueue.app import jobboard
+from pykueue.jobs import admit_batch, dependencies
 from pykueue.testing.kueue import Kueue
 from tests.builders import cluster_queue, job, local_queue
 
@@ -122,6 +126,65 @@ def test_a_selector_finds_jobs_by_their_labels(lab: Lab) -> None:
     assert names(lab.ask("ann", f"{where}tag%3D{SECRETS[2]}")) == ["ann/hers"]
     assert names(lab.ask("ann", f"{where}tag%3Dx")) == []
     assert lab.ask("ann", f"{where}a%3D%3D%3Db")[0] == 400
+
+
+def test_jobs_that_name_many_others_cost_bounded_work(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [f"dep{number}" for number in range(12)]
+    gates = {"kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies"}
+    board = lab.kueue.embedded.local.board
+
+    def post(name: str, names: list[str]) -> int:
+        tree = job(name, "main")
+        tree["metadata"]["annotations"] = {**gates, "pykueue.io/after-ok": ",".join(names)}
+        return lab.ask("ann", "/apis/batch/v1/namespaces/ann/jobs", "POST", tree)[0]
+
+    code = post("dep0", [f"n{number}" for number in range(50_000)])
+    assert code == 422
+    # As from a server of the version before, or while no webhook answered.
+    monkeypatch.setattr(admit_batch, "needs_of", lambda annotations: None)
+    for name in many:
+        assert post(name, [*(f"n{number}" for number in range(30_000)), *many]) == 201
+    splits: list[int] = []
+
+    def names_in(text: str) -> tuple[str, ...]:
+        splits.append(len(text))
+        return original(text)
+
+    original = dependencies.names_in
+    monkeypatch.setattr(dependencies, "names_in", names_in)
+    before = board.looked_up
+    found = lab.ask("ann", f"{OWN}/namespaces/ann/jobsummaries")[1]["items"]
+    assert len(found) == 12
+    assert all("can never start: pykueue.io/after-ok: longer than" in one["reason"] for one in found)
+    assert board.looked_up == before
+    assert max(splits, default=0) <= dependencies.TEXT_MAX
+
+
+def test_a_list_yields_by_the_jobs_that_are_looked_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [f"dep{number}" for number in range(12)]
+    for name in many:
+        tree = job(name, "main")
+        tree["metadata"]["annotations"] = {
+            "kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies",
+            "pykueue.io/after-ok": ",".join([*many, "none"]),
+        }
+        assert lab.ask("ann", "/apis/batch/v1/namespaces/ann/jobs", "POST", tree)[0] == 201
+    monkeypatch.setattr(jobboard, "YIELD_EVERY", 2 * (jobboard.LISTED + len(many) + 1))
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    board = lab.kueue.embedded.local.board
+    before = board.looked_up
+    with monkeypatch.context() as patch:
+        patch.setattr(jobboard, "asyncio", SimpleNamespace(sleep=counted))
+        found = lab.kueue.embedded.call(board.list("ann", lambda _: True, None))
+    assert len(found) == len(many)
+    assert board.looked_up - before == 12 * 13
+    assert len(pauses) == 6
 
 
 def test_finished_jobs_come_in_pages(lab: Lab) -> None:

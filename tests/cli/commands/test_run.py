@@ -217,6 +217,11 @@ def test_a_timeout_is_whole_seconds() -> None:
         pytest.param(["--after", "A b"], "--after: 'A b' is not the name of a Job", id="no name of a job"),
         pytest.param(["--after-ok", ""], "--after-ok: '' is not the name of a Job", id="an empty name of a job"),
         pytest.param(
+            [*(word for number in range(100) for word in ("--after", f"j{number}")), "--after-ok", "k"],
+            "--after, --after-ok: 101 Jobs are named; a Job can wait for at most 100",
+            id="too many jobs",
+        ),
+        pytest.param(
             ["--array", "0-1", "--output", "x"], "--output: cannot be combined with --array", id="one file for many"
         ),
         pytest.param(["--detach", "--output", "x"], "--output: cannot be combined with --detach", id="nobody to write"),

@@ -148,7 +148,7 @@ def needs(after: Sequence[str], after_ok: Sequence[str], begin: str | None, now:
     if not after and not after_ok and begin is None:
         return None
     from pykueue.cli.run.times import TimeError, begin_time
-    from pykueue.jobs.dependencies import Needs
+    from pykueue.jobs.dependencies import NAMES_MAX, Needs
 
     try:
         due = None if begin is None else begin_time(begin, datetime.fromtimestamp(now / MICROS, UTC).astimezone())
@@ -158,7 +158,10 @@ def needs(after: Sequence[str], after_ok: Sequence[str], begin: str | None, now:
         for name in names:
             if not is_job_name(name):
                 fail(f"{flag}: {name!r} is not the name of a Job")
-    return Needs(tuple(dict.fromkeys(after)), tuple(dict.fromkeys(after_ok)), due)
+    found = Needs(tuple(dict.fromkeys(after)), tuple(dict.fromkeys(after_ok)), due)
+    if len(found.jobs) > NAMES_MAX:
+        fail(f"--after, --after-ok: {len(found.jobs)} Jobs are named; a Job can wait for at most {NAMES_MAX}")
+    return found
 
 
 def is_job_name(name: str) -> bool:
