@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykueue.base.text import printable
+from pykueue.base.text import printable, shortened
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,7 @@ from pykueue.base.text import printable
 )
 def test_printable(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_a_text_is_shortened_only_where_it_is_too_long() -> None:
+    assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab…")

@@ -123,3 +123,14 @@ def test_a_workload_of_another_kind_has_the_name_of_its_owner() -> None:
     tree["status"] = {"conditions": [RESERVED, ADMITTED]}
     found = summary_of_workload(decode_as(Workload, msgspec.json.encode(tree)))
     assert (found.name, found.state, found.queue) == ("tune", JobState.RUNNING, "main")
+
+
+def test_a_summary_is_small_whatever_its_job_asks_for() -> None:
+    many = {f"example.com/r{number:04}": "1" for number in range(5_000)}
+    main = {"name": "main", "image": "a:1", "resources": {"requests": {"cpu": "1", **many}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [main]}}
+    found = summary_of(job(template=template), None, (PodFacts("p" * 100_000),))
+    assert (len(found.requests), found.requests_left_out, found.requests["cpu"]) == (16, 4_985, "1")
+    assert len(msgspec.json.encode(found)) < 4_000
+    said = summary_of(job(), workload(waits("Pending", "m" * 100_000)), ())
+    assert len(msgspec.json.encode(said)) < 4_000

@@ -51,6 +51,16 @@ def test_without_a_workload_the_template_tells_what_it_asked_for() -> None:
     assert found.requests == {"cpu": "1", "memory": "2Gi"}
 
 
+def test_a_record_is_small_whatever_its_job_asks_for() -> None:
+    many = {f"{'x' * 200}.example.com/r{number:04}": "1" * 100 for number in range(5_000)}
+    ended = over("Failed")
+    ended["conditions"][0] |= {"message": "M" * 100_000, "reason": "R" * 100_000}
+    found = record_of(job(ended), Past({**many, "memory": "1Gi", "nvidia.com/gpu": "2"}), NONE, NOW)
+    assert (len(found.requests), found.requests_left_out) == (16, 4_986)
+    assert (found.requests["memory"], found.requests["nvidia.com/gpu"]) == ("1Gi", "2")
+    assert len(msgspec.json.encode(found)) < 10_000
+
+
 def test_a_failed_job_has_the_code_of_the_pod_and_the_work_that_was_lost() -> None:
     found = record_of(job(over("Failed")), UNKNOWN, Failures(9, 5 * MICROS), NOW)
     assert (found.state, found.exit_code, found.lost_seconds, found.message) == (JobState.FAILED, 9, 5, "M")

@@ -13,6 +13,10 @@ OWN_GROUP: Final = "pykueue.io"
 OWN_VERSION: Final = "v1alpha1"
 SUMMARIES: Final = "jobsummaries"
 FINISHED_JOBS: Final = "finishedjobs"
+TEXT_MAX: Final = 1_024
+"""The most characters of a text that users can choose."""
+REQUESTS_MAX: Final = 16
+"""The most resources that are listed of a job."""
 UNQUEUED: Final = "not queued yet"
 """The reason of a job without a Workload."""
 UNNAMED: Final = "preempted for another workload of "
@@ -64,6 +68,8 @@ class JobSummary(Wire):
     """Why it waits, fails or stops, in a short phrase."""
     message: str = ""
     """The same in full."""
+    requests_left_out: int = 0
+    """How many more resources it asks for than `requests` has."""
 
 
 class FinishedJob(Wire, omit_defaults=False):
@@ -92,6 +98,8 @@ class FinishedJob(Wire, omit_defaults=False):
     progress: str = ""
     reason: str = ""
     message: str = ""
+    requests_left_out: int = 0
+    """How many more resources it asked for than `requests` has."""
 
 
 class SummaryList(Wire):

@@ -182,6 +182,7 @@ def public(summary: JobSummary) -> bytes:
             owner=summary.owner,
             queue=summary.queue,
             requests=summary.requests,
+            requests_left_out=summary.requests_left_out,
             since=summary.since,
         )
     )

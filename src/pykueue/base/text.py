@@ -1,4 +1,13 @@
-"""Text that is safe to print to a terminal."""
+"""Text that is safe to print to a terminal, or short enough to keep."""
+
+from typing import Final
+
+ELLIPSIS: Final = "…"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + ELLIPSIS
 
 
 def printable(text: str) -> str:

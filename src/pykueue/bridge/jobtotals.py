@@ -2,13 +2,30 @@
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
+from pykueue.api.jobsummary import REQUESTS_MAX
+from pykueue.api.names import GPU, GPU_SHARE
 from pykueue.api.pods import TemplateError, decode_template
 from pykueue.api.workload import Workload
+from pykueue.base.text import shortened
 from pykueue.base.units import Quantity
 from pykueue.bridge.requests import added, pod_requests
+
+NAME_MAX: Final = 317
+"""The most characters of a resource's name: a domain, a slash and a name."""
+AMOUNT_MAX: Final = 64
+FIRST: Final = ("cpu", "memory", GPU, "amd.com/gpu", GPU_SHARE)
+"""The resources that are listed of every job that asks for them."""
+
+
+def listed(requests: Mapping[str, str]) -> tuple[Mapping[str, str], int]:
+    """The requests that are listed of a job, by name, and how many are left out."""
+    kept = sorted(requests, key=lambda name: (name not in FIRST, name))[:REQUESTS_MAX]
+    texts = {shortened(name, NAME_MAX): shortened(requests[name], AMOUNT_MAX) for name in sorted(kept)}
+    return texts, len(requests) - len(kept)
 
 
 def template_totals(template: bytes | msgspec.Raw, count: int) -> Mapping[str, str]:

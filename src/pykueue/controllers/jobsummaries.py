@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pykueue.api.core import Condition, Tree
-from pykueue.api.jobsummary import UNQUEUED, JobState, JobSummary
+from pykueue.api.jobsummary import TEXT_MAX, UNQUEUED, JobState, JobSummary
 from pykueue.api.names import Annotation, Label, WorkloadCondition
 from pykueue.api.workload import Workload, condition, held
 from pykueue.base.struct import Frozen
+from pykueue.base.text import shortened
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
-from pykueue.bridge.jobtotals import template_totals, workload_totals
+from pykueue.bridge.jobtotals import listed, template_totals, workload_totals
 from pykueue.bridge.sentences import in_short, pending_text
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text
 from pykueue.jobs.batch import JobView, end_of, indexes_done, pods_at_once
@@ -56,9 +57,10 @@ def summary_of(
     found = standing(job, workload, pods, told, depends)
     limit = limit_of(job, workload)
     if workload is None:
-        requests = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
+        totals = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
     else:
-        requests = workload_totals(workload)
+        totals = workload_totals(workload)
+    requests, left_out = listed(totals)
     return JobSummary(
         namespace=metadata.namespace or "",
         name=metadata.name or "",
@@ -66,14 +68,15 @@ def summary_of(
         owner=metadata.annotations.get(Annotation.CREATOR, ""),
         queue=queue_label(metadata),
         requests=requests,
+        requests_left_out=left_out,
         gpus=tuple(sorted(number for pod in pods for number in pod.gpus)),
         submitted=metadata.creation_timestamp or "",
         since=found.since,
         limit_seconds=limit,
         deadline=deadline_of(job, workload) if found.state in (JobState.RUNNING, JobState.FAILING) else "",
         progress=progress_of(job),
-        reason=found.reason,
-        message=found.message if found.message != found.reason else "",
+        reason=shortened(found.reason, TEXT_MAX),
+        message=shortened(found.message, TEXT_MAX) if found.message != found.reason else "",
     )
 
 
@@ -82,17 +85,19 @@ def summary_of_workload(workload: Workload) -> JobSummary:
     metadata = workload.metadata
     owner = next((one.name for one in metadata.owner_references if one.controller), metadata.name or "")
     found = queued(workload, (), None, "")
+    requests, left_out = listed(workload_totals(workload))
     return JobSummary(
         namespace=metadata.namespace or "",
         name=owner,
         state=found.state,
         queue=workload.spec.queue_name or "",
-        requests=workload_totals(workload),
+        requests=requests,
+        requests_left_out=left_out,
         submitted=metadata.creation_timestamp or "",
         since=found.since,
         limit_seconds=workload.spec.maximum_execution_time_seconds,
-        reason=found.reason,
-        message=found.message if found.message != found.reason else "",
+        reason=shortened(found.reason, TEXT_MAX),
+        message=shortened(found.message, TEXT_MAX) if found.message != found.reason else "",
     )
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pykueue.api.jobsummary import FinishedJob, JobState
+from pykueue.api.jobsummary import TEXT_MAX, FinishedJob, JobState
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
+from pykueue.base.text import shortened
 from pykueue.base.units import MICROS, Instant, format_instant
-from pykueue.bridge.jobtotals import template_totals, workload_totals
+from pykueue.bridge.jobtotals import listed, template_totals, workload_totals
 from pykueue.engine.decisions import EvictionReason
 from pykueue.jobs.batch import indexes_done, pods_at_once
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, instant
@@ -72,14 +73,16 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
     ran = max(0, ended - instant(started)) if started else 0
     waited = max(0, ended - submitted - ran - past.lost_seconds * MICROS)
     count = pods_at_once(spec.parallelism, spec.completions)
+    requests, left_out = listed(template_totals(spec.template, count) if past.requests is None else past.requests)
     return FinishedJob(
         namespace=metadata.namespace or "",
         name=metadata.name or "",
         uid=metadata.uid or "",
         state=state,
-        owner=metadata.annotations.get(Annotation.CREATOR, ""),
+        owner=shortened(metadata.annotations.get(Annotation.CREATOR, ""), TEXT_MAX),
         queue=metadata.labels.get(Label.QUEUE, ""),
-        requests=template_totals(spec.template, count) if past.requests is None else past.requests,
+        requests=requests,
+        requests_left_out=left_out,
         submitted=format_instant(submitted),
         started=started or "",
         ended=format_instant(ended),
@@ -89,8 +92,8 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
         preempted=past.preempted,
         lost_seconds=past.lost_seconds + failures.lost_micros // MICROS,
         progress=progress(job),
-        reason="" if over is None else over.reason,
-        message="" if over is None or state is JobState.COMPLETED else over.message,
+        reason="" if over is None else shortened(over.reason, TEXT_MAX),
+        message="" if over is None or state is JobState.COMPLETED else shortened(over.message, TEXT_MAX),
     )
 
 

@@ -128,6 +128,15 @@ def test_a_selector_finds_jobs_by_their_labels(lab: Lab) -> None:
     assert lab.ask("ann", f"{where}a%3D%3D%3Db")[0] == 400
 
 
+def test_finished_jobs_go_with_their_namespace(lab: Lab) -> None:
+    lab.submit("ann", "one")
+    lab.kueue.finish("one", "ann")
+    assert names(lab.ask("admin", f"{OWN}/finishedjobs")) == ["ann/one"]
+    assert lab.ask("admin", "/api/v1/namespaces/ann", "DELETE")[0] == 200
+    lab.kueue.namespace("ann")
+    assert names(lab.ask("ann", f"{OWN}/namespaces/ann/finishedjobs")) == []
+
+
 def test_jobs_that_name_many_others_cost_bounded_work(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [f"dep{number}" for number in range(12)]
     gates = {"kueue.x-k8s.io/admission-gated-by": "pykueue.io/dependencies"}

@@ -17,7 +17,7 @@ import pytest
 from pykueue.api.core import Tree
 from pykueue.api.jobsummary import FinishedJob, JobState
 from pykueue.apiserver.storage import datafile, migrations
-from pykueue.apiserver.storage.finishedjobs import AGE_MAX_MICROS, FinishedJobs
+from pykueue.apiserver.storage.finishedjobs import AGE_MAX_MICROS, FinishedJobs, surplus
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.base.clock import ManualClock, SystemClock
 from pykueue.base.units import MICROS, Instant, format_instant
@@ -32,9 +32,15 @@ def record(number: int, namespace: str = "red", ended: Instant = NOW) -> Finishe
     return FinishedJob(namespace, f"job-{number}", f"uid-{number}", JobState.COMPLETED, ended=at, exit_code=0)
 
 
+async def new_namespace(store: Store, name: str) -> None:
+    await store.put(Key("namespaces", "", name), {"metadata": {"name": name}}, uid=f"ns-{name}")
+
+
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
     made = Store.open(None, ManualClock())
+    for name in ("red", "blue", "green"):
+        await new_namespace(made, name)
     yield made
     await made.close()
 
@@ -68,6 +74,69 @@ async def test_the_oldest_go_first_when_there_are_too_many(store: Store) -> None
     # One that went is not written again, as when its Job is deleted much later.
     await table.add([record(0)], NOW)
     assert uids(table) == ["uid-4", "uid-3", "uid-2"]
+
+
+async def test_the_namespace_with_the_most_rows_loses_its_oldest(store: Store) -> None:
+    table = FinishedJobs(store, rows_max=6)
+    await table.add([record(1, "red"), record(2, "blue"), record(3, "blue")], NOW)
+    for number in range(10, 30):
+        await table.add([record(number, "green", ended=Instant(NOW + number * MICROS))], NOW)
+    assert uids(table) == ["uid-29", "uid-28", "uid-27", "uid-3", "uid-2", "uid-1"]
+    # One that went is not written again, while the others are free to add.
+    await table.add([record(12, "green", ended=Instant(NOW + 12 * MICROS)), record(4, "red")], NOW)
+    assert uids(table) == ["uid-4", "uid-29", "uid-28", "uid-3", "uid-2", "uid-1"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "excess", "lost"),
+    [
+        ({}, 0, {}),
+        ({"a": 5}, -1, {}),
+        ({"a": 5}, 2, {"a": 2}),
+        ({"a": 5, "b": 2}, 3, {"a": 3}),
+        ({"a": 5, "b": 5, "c": 1}, 4, {"a": 2, "b": 2}),
+        ({"a": 100_000, "b": 1}, 100_001, {"a": 100_000, "b": 1}),
+    ],
+)
+def test_those_with_the_most_rows_lose_first(counts: dict[str, int], excess: int, lost: dict[str, int]) -> None:
+    assert surplus(counts, excess) == lost
+
+
+async def test_rows_go_with_their_namespace(store: Store) -> None:
+    table = FinishedJobs(store)
+    await table.add([record(1, "red"), record(2, "blue")], NOW)
+    for within in ("red", "blue"):
+        key = Key(JOBS, within, "gone")
+        tree: Tree = {"metadata": {"name": "gone", "namespace": within, "uid": f"gone-{within}"}}
+        await store.put(key, tree, uid=f"gone-{within}")
+        await store.drop(key, tree)
+    await store.drop(Key("namespaces", "", "red"), {"metadata": {"name": "red"}})
+    assert uids(table) == ["uid-2"]
+    assert [json.loads(body)["metadata"]["uid"] for body in table.dropped(10)] == ["gone-blue"]
+    # A record that was being made when the namespace went.
+    await table.add([record(3, "red")], NOW)
+    await new_namespace(store, "red")
+    assert uids(table) == ["uid-2"]
+    await table.add([record(4, "red")], NOW)
+    assert uids(table) == ["uid-4", "uid-2"]
+
+
+async def test_a_file_of_the_version_before_loses_rows_of_namespaces_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    with monkeypatch.context() as before:
+        before.setattr(datafile, "STEPS", migrations.STEPS[:2])
+        store = Store.open(path, SystemClock())
+        for name in ("red", "blue"):
+            await new_namespace(store, name)
+        await FinishedJobs(store).add([record(1, "red"), record(2, "blue")], NOW)
+        await store.drop(Key("namespaces", "", "red"), {"metadata": {"name": "red"}})
+        assert uids(FinishedJobs(store)) == ["uid-2", "uid-1"]
+        await store.close()
+    store = Store.open(path, SystemClock())
+    assert uids(FinishedJobs(store)) == ["uid-2"]
+    await store.close()
 
 
 async def test_rows_go_when_they_are_too_old(store: Store) -> None:
@@ -110,6 +179,7 @@ async def test_a_file_of_the_version_before_gets_the_table(tmp_path: Path, monke
         before.setattr(datafile, "STEPS", migrations.STEPS[:1])
         store = Store.open(path, SystemClock())
         await store.put(key, {"metadata": {"name": "old"}}, uid="uid-9")
+        await new_namespace(store, "red")
         await store.close()
     store = Store.open(path, SystemClock())
     table = FinishedJobs(store)
@@ -126,6 +196,8 @@ async def test_a_file_of_the_version_before_gets_the_table(tmp_path: Path, monke
 async def scribble(path: Path, first: int) -> None:
     """Delete Jobs and record them, for ever; say which deletions are acknowledged."""
     store = Store.open(path, SystemClock())
+    if store.latest(Key("namespaces", "", "red")) is None:
+        await new_namespace(store, "red")
     table = FinishedJobs(store)
 
     async def delete() -> None:

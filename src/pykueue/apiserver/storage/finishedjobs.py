@@ -1,13 +1,17 @@
 """The table of finished Jobs: what became of each, bounded in number and age.
 
+When it is full, the oldest rows of the namespace with the most go first, so that nobody's rows displace those of all
+others. The rows of a namespace go with it, by a trigger; none is written for a namespace that is gone.
+
 A row is written once per Job, by its UID, so that writing it again changes nothing. A Job that is deleted before it has
 a row leaves its last state in `dropped_jobs`, by a trigger and in the same transaction; the row that is written for it
 later removes it from there.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 import msgspec
@@ -17,23 +21,31 @@ from pykueue.apiserver.storage.store import FullError, Store
 from pykueue.base.units import MICROS, Instant, parse_instant
 
 ROWS_MAX: Final = 100_000
-"""How many rows are kept; the oldest go first."""
+"""How many rows are kept."""
 AGE_MAX_MICROS: Final = 90 * 24 * 3600 * MICROS
 """How long rows are kept after the end of their Job."""
 PRUNED: Final = 200
 """How many of the oldest rows are checked for their age at a time."""
 
-ADD: Final = "INSERT OR IGNORE INTO finished (uid, namespace, name, ended, body) VALUES (?, ?, ?, ?, ?)"
+ADD: Final = """
+    INSERT OR IGNORE INTO finished (uid, namespace, name, ended, body) SELECT ?, ?, ?, ?, ?
+    WHERE EXISTS (SELECT 1 FROM objects WHERE resource = 'namespaces' AND namespace = '' AND name = ?)
+"""
 SETTLE: Final = "DELETE FROM dropped_jobs WHERE uid = ?"
-PRUNE_MANY: Final = "DELETE FROM finished WHERE number <= (SELECT max(number) FROM finished) - ?"
+COUNTS: Final = "SELECT namespace, count(*) FROM finished GROUP BY namespace"
+OLDEST_IN: Final = "SELECT ended FROM finished WHERE namespace = ? ORDER BY number LIMIT 1"
+PRUNE_MANY: Final = """
+    DELETE FROM finished
+    WHERE number IN (SELECT number FROM finished WHERE namespace = ? ORDER BY number LIMIT ?)
+"""
 PRUNE_OLD: Final = """
     DELETE FROM finished WHERE number IN (SELECT number FROM finished ORDER BY number LIMIT ?) AND ended < ?
 """
 PAGE: Final = "SELECT number, body FROM finished WHERE number < ? ORDER BY number DESC LIMIT ?"
 PAGE_IN: Final = "SELECT number, body FROM finished WHERE namespace = ? AND number < ? ORDER BY number DESC LIMIT ?"
 RECENT: Final = "SELECT namespace, name, ended FROM finished WHERE ended >= ? AND number > ?"
-FULL: Final = "SELECT ended FROM finished WHERE number <= (SELECT max(number) FROM finished) - ? + 1 LIMIT 1"
-"""The end of the oldest row, if no row can be added without dropping one."""
+SPAN: Final = "SELECT (SELECT max(number) FROM finished) - (SELECT min(number) FROM finished) + 1"
+"""At least the number of rows, and quick to read."""
 NEWEST: Final = "SELECT max(number) FROM finished"
 LAST_END: Final = "SELECT max(ended) FROM (SELECT ended FROM finished ORDER BY number DESC LIMIT 1000)"
 DROPPED: Final = "SELECT body FROM dropped_jobs LIMIT ?"
@@ -58,28 +70,48 @@ class FinishedJobs:
     def written(self, jobs: Sequence[FinishedJob], limit: Instant) -> Exception | None:
         """Store rows in one transaction; returns the error if that fails. Runs in the writer's thread."""
         database = self.store.database
-        oldest = limit
         ends = [(one, parse_instant(one.ended)) for one in jobs]
         try:
             database.writer.execute("BEGIN IMMEDIATE")
-            for (first,) in database.writer.execute(FULL, (self.rows_max,)).fetchall():
-                oldest = max(oldest, first)
+            oldest = self.oldest(limit)
             database.writer.executemany(
                 ADD,
                 [
-                    (one.uid, one.namespace, one.name, ended, msgspec.json.encode(one))
+                    (one.uid, one.namespace, one.name, ended, msgspec.json.encode(one), one.namespace)
                     for one, ended in ends
-                    if ended >= oldest
+                    if ended >= oldest.get(one.namespace, limit)
                 ],
             )
             database.writer.executemany(SETTLE, [(one.uid,) for one in jobs])
-            database.writer.execute(PRUNE_MANY, (self.rows_max,))
+            counts = self.counts()
+            database.writer.executemany(PRUNE_MANY, surplus(counts, sum(counts.values()) - self.rows_max).items())
             database.writer.execute(PRUNE_OLD, (PRUNED, limit))
             database.writer.execute("COMMIT")
         except sqlite3.Error as error:
             database.roll_back()
             return error
         return None
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each namespace has; empty if all together are clearly not too many."""
+        (span,) = self.store.database.writer.execute(SPAN).fetchone()
+        return {} if (span or 0) < self.rows_max else dict(self.store.database.writer.execute(COUNTS).fetchall())
+
+    def oldest(self, limit: Instant) -> dict[str, Instant]:
+        """The end of the oldest row of each namespace that loses rows, while the table is full.
+
+        A row that was dropped before is thus not written again.
+        """
+        counts = self.counts()
+        if sum(counts.values()) < self.rows_max:
+            return {}
+        most = max(counts.values(), default=0)
+        found = {}
+        for namespace, count in counts.items():
+            if count >= most - 1:
+                (ended,) = self.store.database.writer.execute(OLDEST_IN, (namespace,)).fetchone()
+                found[namespace] = Instant(max(limit, ended))
+        return found
 
     def page(self, namespace: str = "", *, before: int = 0, limit: int) -> list[tuple[int, bytes]]:
         """Rows with their numbers, the newest first, from below a number; all namespaces without one."""
@@ -102,3 +134,19 @@ class FinishedJobs:
     def dropped(self, limit: int) -> list[bytes]:
         """The last state of Jobs that were deleted and have no row yet."""
         return [body for (body,) in self.store.database.rows(DROPPED, limit)]
+
+
+def surplus(counts: Mapping[str, int], excess: int) -> dict[str, int]:
+    """How many rows each namespace loses so that all together lose so many: those with the most lose first."""
+    found: dict[str, int] = {}
+    heap = [(-count, namespace) for namespace, count in counts.items()]
+    heapify(heap)
+    while excess > 0 and heap:
+        count, namespace = heappop(heap)
+        # Down to one less than the next one has, so that the number of rounds depends on namespaces, not on rows.
+        lost = min(excess, max(1, -count + heap[0][0] + 1) if heap else -count)
+        found[namespace] = found.get(namespace, 0) + lost
+        excess -= lost
+        if -count > lost:
+            heappush(heap, (count + lost, namespace))
+    return found

@@ -71,6 +71,19 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         END
         """,
     ),
+    (
+        # What became of the Jobs of a namespace goes with it: the next one of its name may be another user's.
+        """
+        CREATE TRIGGER namespace_dropped AFTER INSERT ON revisions
+        WHEN NEW.how = 'DELETED' AND NEW.resource = 'namespaces' BEGIN
+            DELETE FROM finished WHERE namespace = NEW.name;
+            DELETE FROM dropped_jobs WHERE json_extract(CAST(body AS TEXT), '$.metadata.namespace') = NEW.name;
+        END
+        """,
+        """
+        DELETE FROM finished WHERE namespace NOT IN (SELECT name FROM objects WHERE resource = 'namespaces')
+        """,
+    ),
 )
 """The statements of each step; a new file gets all of them, an older one those that it lacks."""
 
