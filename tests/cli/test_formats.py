@@ -118,3 +118,13 @@ def test_headers_can_be_left_out() -> None:
 def test_escape_sequences_never_reach_the_terminal() -> None:
     for output in (None, "wide", "name", "csv"):
         assert "\x1b" not in "\n".join(lines(output, [("\x1b[31mred", "\x1b]0;title\x07")]))
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_json_and_yaml_escape_what_a_terminal_acts_on_and_keep_the_rest(output: str) -> None:
+    name = "é \u202e\u2066\u009b31m\x7f\u2028\ufeff\x1b"
+    found = "\n".join(printed([], COLUMNS, output, name=lambda row: row[0], document=lambda: [name]))
+    assert all(one.isprintable() or one == "\n" for one in found)
+    assert yaml.safe_load(found) == [name]
+    plain = "\n".join(printed([], COLUMNS, output, name=lambda row: row[0], document=lambda: ["é"]))
+    assert "é" in plain

@@ -24,6 +24,8 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What a cell starts with that a spreadsheet takes for a formula."""
 HARMLESS: Final = re.compile(r"-([0-9]+(\.[0-9]+)?)?")
 """What starts like a formula and is none: a negative number, or the sign for nothing."""
+UNSAFE: Final = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Control characters that JSON and YAML may contain, and invisible ones that change the direction of text."""
 
 Row = TypeVar("Row")
 
@@ -49,7 +51,21 @@ def yaml_text(value: object) -> str:
     # PyYAML takes 30 ms to import.
     import yaml
 
-    return yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True).rstrip("\n")
+    plain = msgspec.to_builtins(value)
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip("\n")
+    if UNSAFE.search(text):
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=False).rstrip("\n")
+    return text
+
+
+def json_text(value: object, *, indent: int = 2) -> str:
+    """A value as JSON; without an indent, in one line."""
+    encoded = msgspec.json.encode(value)
+    # Such characters occur only within strings, where an escape means the same.
+    return UNSAFE.sub(
+        lambda found: f"\\u{ord(found[0]):04x}",
+        (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(),
+    )
 
 
 def printed(
@@ -69,7 +85,7 @@ def printed(
     """
     match output:
         case "json":
-            yield msgspec.json.format(msgspec.json.encode(document()), indent=2).decode()
+            yield json_text(document())
         case "yaml":
             yield yaml_text(document())
         case "name":

@@ -198,7 +198,7 @@ def unpack(archive: tarfile.TarFile, name: str, scratch: Path) -> None:
         member = archive.getmember(name)
     except KeyError:
         return
-    content = archive.extractfile(member)
+    content = archive.extractfile(member) if member.isreg() else None
     if content is None:
         raise tarfile.ReadError(f"{name} is not a regular file")
     target = scratch / name

@@ -18,7 +18,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS
-from pykueue.cli.formats import csv_lines, echo, printed, table_lines, yaml_text
+from pykueue.cli.formats import csv_lines, echo, json_text, printed, table_lines, yaml_text
 from pykueue.cli.jobs.rows import columns, resource_name
 from pykueue.cli.jobs.source import Asked, Found, active, chosen, own_list, with_reasons
 from pykueue.cli.screen import CLEAR, REST, painted
@@ -219,7 +219,7 @@ class Changes:
     def lines(self, rows: Sequence[JobSummary]) -> list[str]:
         """The rows as lines; in JSON one object a line."""
         if self.output == "json":
-            return [msgspec.json.encode(row).decode() for row in rows]
+            return [json_text(row, indent=0) for row in rows]
         if self.output == "yaml":
             return [f"---\n{yaml_text(row)}" for row in rows]
         made = columns(rows, self.output, self.clock.now(), all_namespaces=self.all_namespaces)
