@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sqlite3
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -300,6 +301,17 @@ def test_what_is_no_backup_is_refused(machine: Machine, tmp_path: Path, content:
     assert "name a file written by `pykueue backup`" in done.stderr
     assert "\\n" not in done.stderr
     assert not machine.data.exists()
+
+
+def test_a_link_in_a_backup_is_refused(machine: Machine, tmp_path: Path) -> None:
+    file, link = tmp_path / "backup.tar", tarfile.TarInfo("tls/server.key")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/shadow"
+    with tarfile.open(file, "w") as archive:
+        archive.addfile(tarfile.TarInfo("pykueue.db"))
+        archive.addfile(link)
+    done = machine.run("restore", str(file))
+    assert done.returncode == 2
+    assert f"{file}: not a backup of pykueue: tls/server.key is not a regular file; name" in done.stderr
 
 
 def test_a_backup_that_is_not_there_makes_no_folder(machine: Machine, tmp_path: Path) -> None:
