@@ -237,6 +237,9 @@ CHANGES = (
 )
 
 
+LOOKS = 8
+
+
 def test_kueuectl_prints_the_same(team: Team, administrator: Person) -> None:
     queue = team.queue(cpu=1, cohortName=team.own("all"))
     team.flavor("labelled", {"zone": "b", "tier": "spot"})
@@ -248,9 +251,14 @@ def test_kueuectl_prints_the_same(team: Team, administrator: Person) -> None:
     words = {"queue": queue.cluster_queue, "flavor": team.own("default"), "workload": second.workload_name}
     different = []
     for line in (one.format(**words) for one in (*LISTS, *CHANGES)):
-        code, wanted = administrator.kueuectl(line)
-        done = CliRunner().invoke(cli, line.split(), env=administrator.environment)
-        if (compared(line, wanted), bool(code)) != (compared(line, done.stdout), bool(done.exit_code)):
+        # Other stories change what is listed of all namespaces, perhaps between the two.
+        for _ in range(LOOKS if line.startswith("list") else 1):
+            code, wanted = administrator.kueuectl(line)
+            done = CliRunner().invoke(cli, line.split(), env=administrator.environment)
+            equal = (compared(line, wanted), bool(code)) == (compared(line, done.stdout), bool(done.exit_code))
+            if equal:
+                break
+        if not equal:
             different.append(f"{line}: {code}, {done.exit_code} {done.stderr}\n{wanted}\n{done.stdout}")
     assert not different, "\n".join(different)
 

@@ -210,7 +210,11 @@ class Site:
         }
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"config-{webhook}.yaml"
-        file.write_text(yaml.safe_dump(merged(base, config)))
+        found = merged(base, config)
+        if found["apiVersion"] != base["apiVersion"]:
+            # Older versions do not have it, and the server is on its default port.
+            found.pop("visibilityServer")
+        file.write_text(yaml.safe_dump(found))
         return file, {"health": health, "metrics": metrics, "webhook": webhook, "visibility": visibility}
 
     def ours(
