@@ -77,6 +77,14 @@ def reasons(kueue: Kueue) -> tuple[dict[str, str], dict[str, str]]:
     return {row.name: row.reason for row in own}, {row.name: row.reason for row in found.summaries()}
 
 
+def test_a_job_of_which_some_pods_have_succeeded_is_listed(kueue: Kueue) -> None:
+    kueue.job("parts", queue="main", completions=3, parallelism=1)
+    kueue.finish("parts")
+    kueue.advance("10s")
+    found, _ = kueue.embedded.call(listed(kueue.embedded.kube, "default", ""))
+    assert [(row.name, row.state) for row in found.summaries()] == [("parts", JobState.RUNNING)]
+
+
 def test_a_job_that_waits_for_another_says_for_which_and_that_it_never_starts(kueue: Kueue) -> None:
     kueue.job("train", queue="main", backoffLimit=0)
     kueue.apply(after_ok("evaluate", "train"), after_ok("plot", "evaluate"), after_ok("a", "b"), after_ok("b", "a"))

@@ -26,7 +26,6 @@ from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job, read_pod
 
 ACTIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
-UNSUCCESSFUL: Final = "status.successful=0"
 
 
 class Items(msgspec.Struct):
@@ -178,7 +177,7 @@ async def listed(kube: Kube, namespace: str, labels: str) -> tuple[ClusterJobs, 
     """
     found = ClusterJobs()
     notes: list[str] = []
-    async for raw in items(kube, JOBS, namespace, labels, UNSUCCESSFUL):
+    async for raw in items(kube, JOBS, namespace, labels):
         found.job(None, read_job(raw))
     known = set(found.jobs)
     try:
