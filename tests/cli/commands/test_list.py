@@ -54,7 +54,7 @@ def test_lists(machine: Machine) -> None:
     assert said(machine, "list", "lq", "-c", "team-b", "--no-headers").split()[:2] == ["team-b", "team-b"]
     waits = workload(machine, "waits")
     row = said(machine, "list", "kwl", "--status", "pending", "-A", "-c", "team-a").splitlines()[1].split()
-    assert row[:-1] == ["default", waits, "job", "waits", "team-a", "team-a", "PENDING"]
+    assert row[:-1] == ["default", waits, "job", "waits", "team-a", "team-a", "PENDING", "0"]
     document = json.loads(said(machine, "list", "rf", "-o", "json"))
     assert (document["kind"], [one["metadata"]["name"] for one in document["items"]]) == (
         "ResourceFlavorList",

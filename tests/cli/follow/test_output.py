@@ -121,8 +121,9 @@ def digest(file: IO[bytes], first: bytes = b"") -> tuple[int, str]:
 def test_nothing_that_was_printed_before_ctrl_c_is_lost(running: Machine, tmp_path: Path) -> None:
     script = f"seq 1 40000; touch {tmp_path}/done; exec sleep 600"
     with begun(running, "--", "sh", "-c", script) as run:
-        # The pipe to us is full long before.
+        # The pipe to us is full long before, and the rest waits behind it.
         assert soon((tmp_path / "done").exists)
+        assert soon(lambda: select.select([run.out], [], [], 0)[0])
         run.process.send_signal(signal.SIGINT)
         assert run.rest() == numbers(40000)
         code, said = run.end()
