@@ -209,6 +209,7 @@ def test_the_readme_works(desk: Path) -> None:
     assert "\ndone\n" in told
 
 
+@pytest.mark.slow("runs everything that the guide shows")
 def test_the_guide_to_one_machine_works_for_a_user(desk: Path) -> None:
     (script,) = (block.text for block in blocks("docs/local.md") if block.language == "bash")
     (desk / "work/job.sh").write_text(script)
@@ -230,6 +231,7 @@ def test_the_guide_to_simulations_works(desk: Path) -> None:
     assert '"schema":"pykueue.io/simulation/v1"' in told.replace(" ", "")
 
 
+@pytest.mark.slow("waits for retries and timeouts")
 def test_the_guide_to_provisioning_shows_every_stage(desk: Path) -> None:
     told = run(run_here("docs/provisioning.md"), desk)
     assert [text for text in CAPACITY_TOLD if text not in told] == []

@@ -6,11 +6,14 @@ import resource
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.cli.machine import machine_in
 
 DESCRIPTORS = 256
 
 
+@pytest.mark.slow("waits until idle connections are closed")
 def test_idle_connections_without_a_token_do_not_lock_the_administrator_out(tmp_path: Path) -> None:
     with machine_in(tmp_path) as machine, contextlib.ExitStack() as stack:
         machine.up()

@@ -185,6 +185,7 @@ def test_the_hint_after_detach_works_when_pasted(running: Machine) -> None:
     assert (pasted.returncode, pasted.stdout) == (0, "it waited\n"), pasted.stderr
 
 
+@pytest.mark.slow("waits until a server that does not answer is given up")
 def test_a_local_server_that_does_not_answer_is_named_with_the_one_that_was_not_asked(tmp_path: Path) -> None:
     with machine_in(tmp_path) as machine:
         machine.data = machine.data.with_name("pykueue")
