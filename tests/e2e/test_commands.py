@@ -117,7 +117,9 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
     assert told.startswith(f"pykueue: only namespace {team.namespace} is shown: jobs.batch is forbidden: {who}")
     assert told.count("\n") == 2
 
-    assert user.cells("list lq") == [["main", team.own("main"), "1", "2"]]
+    # The status of a queue counts a moment later.
+    counted = [["main", team.own("main"), "1", "2"]]
+    team.eventually(lambda: user.cells("list lq") == counted, "the queue counts its workloads")
     states = [["first", "ADMITTED"], ["second", "ADMITTED"], ["third", "PENDING"]]
     assert [[row[2], row[5]] for row in user.cells("list wl")] == states
     assert [[row[3], row[6]] for row in user.cells("list workload -A")] == states
