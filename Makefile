@@ -82,6 +82,7 @@ crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts 
 	$(BIN)/python -m tests.crash.embedded
 	$(BIN)/python -m tests.crash.embedded --kept 100000 --kills 5
 	$(BIN)/python -m tests.crash.attempts
+	$(BIN)/python -m bench.machine neighbours
 	$(BIN)/python -m tests.crash $(ARGS)
 
 # Faults that take more than half a minute.

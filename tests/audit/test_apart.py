@@ -28,7 +28,7 @@ OUTSIDE = {
 MAY_REACH_OUT = "follow"
 DECODES = {("pykueue.api.codec", "decode_as")}
 """The functions of the product that the auditor calls: it reads JSON as the wire structs."""
-MODULES = sorted(FOLDER.glob("*.py"))
+MODULES = sorted(FOLDER.rglob("*.py"))
 
 
 def imported(module: Path) -> Iterator[tuple[str, str]]:

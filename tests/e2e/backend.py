@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.switchboard import Granted
 from tests.plane.client import Calls, Client
 from tests.plane.plane import Plane
-from tests.plane.programs import PATIENT_LEASE, ManagerProcess, Site
+from tests.plane.programs import ManagerProcess, Site
 
 CHOICE = "PYKUEUE_E2E_BACKEND"
 """The variable that chooses: `plane`, or `embedded`, which is meant where it is not set."""
@@ -108,7 +108,7 @@ class OnPlane:
 
     def manager(self, config: Mapping[str, Any] | None = None, *, without: str = "") -> ManagerProcess:
         args = (f"--controllers=*,-{without}",) if without else ()
-        return self.watched(self.site.ours(config, lease=PATIENT_LEASE, args=args))
+        return self.watched(self.site.ours(config, args=args))
 
     def kubectl(self, *args: str | Path, stdin: str | None = None, check: bool = True) -> str:
         return self.plane.kubectl(*args, stdin=stdin, check=check)

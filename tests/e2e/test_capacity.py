@@ -18,7 +18,7 @@ from tests.facts import covers
 from tests.plane.autoscaler import Autoscaler, NodeGroup
 from tests.plane.client import Tree, condition, path_of, resource_of
 from tests.plane.plane import Plane
-from tests.plane.programs import PATIENT_LEASE, ManagerProcess, Site, ours
+from tests.plane.programs import ManagerProcess, Site, ours
 
 only_on_plane("the real cluster-autoscaler adds nodes to a cluster")
 
@@ -53,8 +53,8 @@ class Cluster:
         self.manager = self.new_manager()
 
     def new_manager(self) -> ManagerProcess:
-        """A manager in the place of the one before; the Lease of one that was killed is soon over."""
-        self.manager = self.site.ours(CONFIG, lease=PATIENT_LEASE)
+        """A manager in the place of the one before."""
+        self.manager = self.site.ours(CONFIG)
         return self.manager
 
     def team(self, story: str) -> Team:

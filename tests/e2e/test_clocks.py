@@ -21,17 +21,12 @@ pytestmark = [
 ]
 
 HOUR = 3600
-LONG_LEASE = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "5s"}
-"""So long that a busy machine does not lose it."""
 
 
 def started(team: Team, clock: WallClock | None = None, **how: Any) -> ManagerProcess:
     """A manager of ours for this story, with clocks that the story moves."""
     environment = None if clock is None else clock.environment
-    if team.client.find("Lease", LEASE, NAMESPACE) is not None:
-        # Whoever held it is gone, by a kill perhaps, and it would last.
-        team.client.delete("Lease", LEASE, NAMESPACE)
-    manager = team.cluster.watched(team.cluster.site.ours(environment=environment, **{"lease": LONG_LEASE, **how}))
+    manager = team.cluster.watched(team.cluster.site.ours(environment=environment, **how))
     team.cluster.given = msgspec.structs.replace(team.cluster.given, metrics=manager.ports["metrics"])
     return manager
 

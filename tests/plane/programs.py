@@ -36,9 +36,9 @@ USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 SHORT_LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 """For stories that kill managers and wait until the Lease expires."""
-PATIENT_LEASE = {"leaseDuration": "6s", "renewDeadline": "5s", "retryPeriod": "500ms"}
-"""For managers that serve many stories: several control planes start at once on few cores, and an API server that
-answers late must not end the manager of all stories that follow."""
+LONG_LEASE = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}
+"""For all other managers: several control planes start at once on few cores, and an API server that answers late must
+not end the manager of all stories that follow. `ManagerProcess.kill` deletes it."""
 
 WEBHOOK_SERVICE = "kueue-webhook-service"
 WEBHOOK_SECRET = "kueue-webhook-server-cert"
@@ -230,7 +230,7 @@ class Site:
         environment: Mapping[str, str] | None = None,
     ) -> "ManagerProcess":
         """Start our manager, and wait until it is ready unless told otherwise."""
-        file, ports = self.settings(self.plane.folder / name, config or {}, lease or {})
+        file, ports = self.settings(self.plane.folder / name, config or {}, lease or LONG_LEASE)
         command = [
             sys.executable,
             "-m",
@@ -241,7 +241,9 @@ class Site:
             *([f"--feature-gates={listed(gates)}"] if gates else []),
             *args,
         ]
-        return ManagerProcess(self, name, command, ports, ready=ready, environment=environment)
+        process = ManagerProcess(self, name, command, ports, ready=ready, environment=environment)
+        process.holds_long = lease is None
+        return process
 
     def kueue(
         self,
@@ -296,6 +298,8 @@ class ManagerProcess(Program):
     ) -> None:
         self.site = site
         self.ports = ports
+        self.holds_long = False
+        """Whether the next manager would wait long for the Lease of this one."""
         self.registered = site.backends / str(ports["webhook"])
         start = time.monotonic()
         given = {"PYTHONPATH": str(ROOT / "src"), **(environment or {})}
@@ -343,6 +347,9 @@ class ManagerProcess(Program):
         """Kill it outright, as a node that vanishes would."""
         self.unregister()
         super().kill()
+        holder = self.site.holder() if self.holds_long else ""
+        if holder and f"leading identity={holder}" in self.logged():
+            self.site.plane.client.delete("Lease", LEASE, NAMESPACE)
 
     def unregister(self) -> None:
         with contextlib.suppress(FileNotFoundError):

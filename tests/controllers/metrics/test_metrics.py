@@ -178,6 +178,10 @@ async def test_series_go_with_their_queue_and_their_cohort() -> None:
         assert not any('"main"' in name for name in after)
         assert any('cluster_queue="other"' in name for name in after)
         manager.store.remove(COHORTS, "all")
+        await manager.clock.advance(3)
+        still = [name for name in page(manager) if 'cohort="all"' in name]
+        assert any(name.startswith("kueue_cohort_subtree_admitted_active_workloads") for name in still)
+        assert not any(name.startswith("kueue_cohort_info") for name in still)
         manager.store.put(CLUSTER_QUEUES, "other", spec={"cohortName": None})
         await manager.clock.advance(3)
         assert not any('"all"' in name for name in page(manager))
