@@ -13,7 +13,6 @@ from tests import builders
 from tests.e2e.job import KUEUE
 from tests.e2e.team import Queue, Team
 from tests.plane.client import WAIT, ApiError, Tree, condition
-from tests.plane.programs import SHORT_LEASE
 
 pytestmark = pytest.mark.ours("what Kueue does with nonsense is its own affair")
 GUARDED = pytest.param(id="webhooks on", marks=pytest.mark.manager())
@@ -298,7 +297,7 @@ def test_a_kind_that_it_may_not_touch_is_reported_and_the_rest_goes_on(team: Tea
         {**without(role, resource), "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     )
     try:
-        with team.cluster.watched(team.cluster.site.ours(lease=SHORT_LEASE)) as manager:
+        with team.cluster.watched(team.cluster.site.ours()) as manager:
             job = team.queue(cpu=1).job("one")
             job.runs(timeout=30)
             team.eventually(

@@ -138,8 +138,12 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
 
     assert user.asks("hold first")[1] == f"pykueue: job {team.namespace}/first held; it was running, and is stopped\n"
     third.runs()
-    held = user.asks("jobs -o json")[0]
-    assert {one["name"]: one["state"] for one in json.loads(held)["items"]}["first"] == "HELD"
+
+    def state() -> str:
+        found: str = {one["name"]: one["state"] for one in json.loads(user.asks("jobs -o json")[0])["items"]}["first"]
+        return found
+
+    team.eventually(lambda: state() == "HELD", "the job has stopped")
     user.asks("release first")
     first.waits("WaitingForQuota")
     user.asks("cancel second")

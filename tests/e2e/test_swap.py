@@ -16,7 +16,7 @@ from tests.e2e.switchboard import Granted
 from tests.e2e.team import Team
 from tests.plane.client import condition
 from tests.plane.plane import Plane
-from tests.plane.programs import SHORT_LEASE, Site, ours, theirs
+from tests.plane.programs import LONG_LEASE, Site, ours, theirs
 
 only_on_plane("the real Kueue is swapped for our manager under a real API server")
 
@@ -87,7 +87,7 @@ class Town:
 def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) -> None:
     with kueues_cluster() as team:
         site, watched = team.cluster.site, team.cluster.watched
-        kueue = watched(site.kueue(lease=SHORT_LEASE))
+        kueue = watched(site.kueue(lease=LONG_LEASE))
         town = Town(team)
         pods = pods_of(*town.running)
         first = site.holder()
@@ -96,7 +96,7 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
 
         if manifests == "ours":
             site.install(ours())
-        mine = watched(site.ours(lease=SHORT_LEASE))
+        mine = watched(site.ours())
         other = team.queue("other", cpu=1)
         team.eventually(lambda: site.holder() not in ("", first), "ours holds the Lease", 30)
         second = site.holder()
@@ -116,7 +116,7 @@ def test_our_manager_takes_the_place_of_kueue_and_gives_it_back(manifests: str) 
         if manifests == "ours":
             site.install(theirs())
         pods = pods_of(town.long, town.victim, town.reserved, new)
-        kueue = watched(site.kueue(lease=SHORT_LEASE))
+        kueue = watched(site.kueue(lease=LONG_LEASE))
         team.eventually(lambda: site.holder() not in ("", second), "Kueue holds the Lease", 30)
         last = team.queue("last", cpu=1).job("by-kueue")
         last.runs(timeout=60)
