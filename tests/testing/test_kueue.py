@@ -84,6 +84,40 @@ def test_what_can_never_start_says_so_and_a_preemption_says_for_whom(kueue: Kueu
     assert notes["CanNeverStart"] == "can never start: asks for 9 cpu, this queue can have 8 at most"
 
 
+def test_a_job_that_may_start_with_fewer_pods_can_never_start_only_if_the_fewest_do_not_fit(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    kueue.job("full", queue="red", cpu=8, script={"run-for": "1h"})
+    for name, least in (("some", "2"), ("none", "9")):
+        kueue.apply(
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "labels": {"kueue.x-k8s.io/queue-name": "red"},
+                    "annotations": {"kueue.x-k8s.io/job-min-parallelism": least},
+                },
+                "spec": {
+                    "parallelism": 12,
+                    "completions": 12,
+                    "template": {
+                        "spec": {
+                            "restartPolicy": "Never",
+                            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}],
+                        }
+                    },
+                },
+            }
+        )
+    notes = [
+        text(one, "note") for one in kueue.client.list(EVENTS, "default") if text(one, "reason") == "CanNeverStart"
+    ]
+    assert notes == ["can never start: even with the fewest pods it asks for 9 cpu, this queue can have 8 at most"]
+    assert kueue.why("none").startswith(notes[0])
+    assert kueue.why("some").startswith("couldn't assign flavors to pod set main: insufficient quota for cpu")
+
+
 def test_who_comes_into_no_queue_says_why(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
     kueue.job("lost", queue="red", priority="nonesuch")

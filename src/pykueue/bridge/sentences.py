@@ -1,11 +1,15 @@
 """Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
+from collections.abc import Iterable
+
 from pykueue.api.names import Annotation
-from pykueue.api.trees import Tree, mappings, member, text
+from pykueue.api.trees import Tree, mappings, member, text, whole
+from pykueue.api.workload import Workload
 from pykueue.bridge.decisionevents import preemptor
 from pykueue.engine.decisions import EvictionReason
 from pykueue.engine.record import explain, parsing
 from pykueue.engine.record.parsing import Preemption, preemption
+from pykueue.engine.record.partial import RIGID, PodCounts, Shrinkable
 
 
 def condition(tree: Tree, kind: str) -> Tree:
@@ -13,12 +17,33 @@ def condition(tree: Tree, kind: str) -> Tree:
     return next((dict(one) for _, one in mappings(tree, "status", "conditions") if text(one, "type") == kind), {})
 
 
-def pending_text(condition: Tree) -> str:
+def shrinkable(workload: Tree) -> Shrinkable:
+    """The pod sets of a Workload that may start with fewer pods than they have."""
+    found = [
+        (text(one, "name"), whole(one, "minCount"), whole(one, "count"))
+        for _, one in mappings(workload, "spec", "podSets")
+    ]
+    return that_may_shrink(found)
+
+
+def shrinkable_of(workload: Workload) -> Shrinkable:
+    """The same of a decoded Workload."""
+    return that_may_shrink((one.name, one.min_count, one.count) for one in workload.spec.pod_sets)
+
+
+def that_may_shrink(pod_sets: Iterable[tuple[str, int | None, int | None]]) -> Shrinkable:
+    """Those of some pod sets, given by name, minCount and count, that may start with fewer pods."""
+    return {
+        name: PodCounts(least, count) for name, least, count in pod_sets if least is not None and least < (count or 0)
+    }
+
+
+def pending_text(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:
     """Why a workload waits: Kueue's message, unless the workload can never start or the message contains a UID."""
     message = text(condition, "message")
     why = parsing.unassigned(message)
     if why is not None:
-        return explain.never(text(condition, "reason"), why) or message
+        return explain.never(text(condition, "reason"), why, shrinkable) or message
     known = preemption(message)
     return message if known is None else unnamed(known)
 
@@ -35,14 +60,14 @@ def held_text(workload: Tree) -> str:
     return ""
 
 
-def in_short(condition: Tree) -> str:
+def in_short(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:
     """The same entirely in our own words, for readers who do not know Kueue."""
     if text(condition, "reason") == EvictionReason.PODS_READY_TIMEOUT:
         return "its pods were not ready in time"
     why = parsing.unassigned(text(condition, "message"))
     if why is None:
         return pending_text(condition)
-    return explain.never(text(condition, "reason"), why) or explain.in_short(why)
+    return explain.never(text(condition, "reason"), why, shrinkable) or explain.in_short(why, shrinkable)
 
 
 def unnamed(known: Preemption) -> str:

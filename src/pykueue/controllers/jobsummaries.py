@@ -11,7 +11,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.text import shortened
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
 from pykueue.bridge.jobtotals import listed, template_totals, workload_totals
-from pykueue.bridge.sentences import in_short, pending_text
+from pykueue.bridge.sentences import in_short, pending_text, shrinkable_of
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text
 from pykueue.jobs.batch import JobView, end_of, indexes_done, pods_at_once
 from pykueue.jobs.dependencies import GATED, Other, State, followed, needs_of, phrase
@@ -166,7 +166,8 @@ def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depe
     tree = told if known is None else tree_of(known)
     short = full = depends or NOT_CONSIDERED
     if tree is not None and not (depends and tree["message"] == GATED):
-        short, full = in_short(tree) or NOT_CONSIDERED, pending_text(tree) or NOT_CONSIDERED
+        fewer = shrinkable_of(workload)
+        short, full = in_short(tree, fewer) or NOT_CONSIDERED, pending_text(tree, fewer) or NOT_CONSIDERED
     return Standing(JobState.PENDING, at(evicted) or created, short, full)
 
 

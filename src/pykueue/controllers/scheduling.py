@@ -11,6 +11,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.bridge import inbound
 from pykueue.bridge.decisionevents import NEVER, REPORTER
+from pykueue.bridge.sentences import shrinkable_of
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.decisionwrites import DecisionWrites
 from pykueue.controllers.events import owner
@@ -20,7 +21,7 @@ from pykueue.controllers.pendingreasons import WRITE_AFTER, PendingReasons
 from pykueue.controllers.workloadfacts import WorkloadFacts
 from pykueue.controllers.writebackoff import WriteBackoff
 from pykueue.engine import model
-from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
+from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Unassigned, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced
 from pykueue.engine.record.explain import explain, never
@@ -245,9 +246,11 @@ class Pump:
 
     def warn_of_never(self, wait: Wait) -> None:
         """Send a warning Event to the Job if it cannot start in the present configuration."""
-        words = never(wait.reason, wait.why)
-        seen = self.cluster.workloads.get(wait.workload) if words else None
-        about = None if seen is None else owner(seen.metadata)
+        if not isinstance(wait.why, Unassigned):
+            return
+        seen = self.cluster.workloads.get(wait.workload)
+        words = "" if seen is None else never(wait.reason, wait.why, shrinkable_of(seen))
+        about = None if seen is None or not words else owner(seen.metadata)
         if about is not None:
             self.cluster.events.warning(about, NEVER, words, REPORTER, by_note=True)
 

@@ -26,7 +26,7 @@ from pykueue.api.trees import mapping, mappings, member, text
 from pykueue.api.yamltext import FILE, yaml_trees
 from pykueue.apiserver.schema.schemas import definition
 from pykueue.base.units import MICROS, Instant
-from pykueue.bridge.sentences import condition, named, pending_text, unnamed
+from pykueue.bridge.sentences import condition, named, pending_text, shrinkable, unnamed
 from pykueue.checks.pendingchecks import awaited
 from pykueue.engine.record.parsing import preemption
 from pykueue.kube.client.http import collection, path_of
@@ -285,7 +285,7 @@ class Kueue:
         if known := preemption(message):
             found = self.client.list(WORKLOADS, labels=f"{Label.JOB_UID}={known.job_uid}")
             return named(known, found[0], namespace) if found else unnamed(known)
-        words = pending_text(reserved)
+        words = pending_text(reserved, shrinkable(workload))
         return message if words == message else f"{words} ({message})"
 
     def warned(self, job: str, namespace: str) -> str:

@@ -52,6 +52,7 @@ from pykueue.engine.record.explain import (
     because,
     explain,
     headline,
+    in_short,
     never,
     obstacle,
     preempted_for,
@@ -59,6 +60,7 @@ from pykueue.engine.record.explain import (
     reason,
     what_helps,
 )
+from pykueue.engine.record.partial import PodCounts
 
 NOW = Instant(0)
 KEY = "default/w"
@@ -168,6 +170,47 @@ def test_what_can_never_start_says_so(reason: str, obstacles: list[Obstacle], sa
     assert says in told
     assert bool(told) is bool(says)
     assert never(reason, lacking(*obstacles, victims=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("least", "obstacles", "says", "short"),
+    [
+        pytest.param(
+            1,
+            [OverCapacity("a", "cpu", 0, 10000, 4000)],
+            "",
+            "waits for quota for at least 1 of its 10 pods",
+            id="one pod would fit",
+        ),
+        pytest.param(
+            5,
+            [OverCapacity("a", "cpu", 0, 10000, 4000)],
+            "can never start: even with the fewest pods it asks for 5 cpu, this queue can have 4 at most",
+            None,
+            id="five pods would not",
+        ),
+        pytest.param(
+            1,
+            [Uncovered("gpu")],
+            "can never start: asks for gpu, which its ClusterQueue does not cover",
+            None,
+            id="any",
+        ),
+    ],
+)
+def test_what_may_start_with_fewer_pods_is_judged_by_the_fewest(
+    least: int, obstacles: list[Obstacle], says: str, short: str | None
+) -> None:
+    fewer = {"main": PodCounts(least, 10)}
+    assert never("ExceedsMaxQuota", lacking(*obstacles), fewer) == says
+    assert short is None or in_short(lacking(*obstacles), fewer) == short
+
+
+def test_a_pod_set_after_one_that_may_shrink_is_judged_by_a_lower_bound() -> None:
+    over = lacking(OverCapacity("a", "cpu", 8000, 3000, 4000))
+    assert never("ExceedsMaxQuota", over)
+    assert never("ExceedsMaxQuota", over, {"workers": PodCounts(1, 8)}) == ""
+    assert "asks for 5 cpu" in never("ExceedsMaxQuota", over, {"workers": PodCounts(2, 8)})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
-from pykueue.bridge.sentences import condition, held_text, pending_text
+from pykueue.bridge.sentences import condition, held_text, pending_text, shrinkable
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.follow.admitted import borrowing_note, node_problem, start_problem
 from pykueue.cli.follow.jobend import (
@@ -291,7 +291,7 @@ class Following:
             why = ""
             # Right after an eviction the pending reason repeats the eviction.
             if text(reserved, "status") == "False" and text(reserved, "message") != text(evicted, "message"):
-                why = pending_text(reserved)
+                why = pending_text(reserved, shrinkable(workload))
                 if text(reserved, "message") == GATED:
                     await self.look_at_needed()
                     # Empty when nothing is left to wait for, and only the gate is to be removed.

@@ -12,7 +12,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.bridge.decisionevents import PREEMPTED, REPORTER
-from pykueue.bridge.sentences import condition, named, pending_text, unnamed
+from pykueue.bridge.sentences import condition, named, pending_text, shrinkable, unnamed
 from pykueue.cli.objects import everything
 from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError
@@ -52,7 +52,7 @@ class Preemptors:
         """
         known = preemption(text(told, "message"))
         if known is None:
-            return pending_text(told)
+            return pending_text(told, shrinkable(workload))
         namespace = text(workload, "metadata", "namespace")
         by = await self.workload(known, namespace)
         if by is not None:

@@ -12,7 +12,7 @@ from pykueue.api.trees import Tree, mapping, mappings, member, text, whole
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, parse_instant
-from pykueue.bridge.sentences import condition, held_text, pending_text
+from pykueue.bridge.sentences import condition, held_text, pending_text, shrinkable
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text, check_states
 from pykueue.cli.amounts import readable
 from pykueue.cli.follow.admitted import start_problem
@@ -341,7 +341,7 @@ def pending_workload(workload: Tree) -> PendingWorkload | None:
         why = awaited_text(check_states(workload))
     else:
         gated = DEPENDENT if text(reserved, "message") == GATED else ""
-        why = held_text(workload) or gated or pending_text(reserved) or NOT_CONSIDERED
+        why = held_text(workload) or gated or pending_text(reserved, shrinkable(workload)) or NOT_CONSIDERED
     name = controller_of(workload) or text(workload, "metadata", "name")
     return PendingWorkload(
         f"{text(workload, 'metadata', 'namespace')}/{name}", text(workload, "spec", "queueName"), why

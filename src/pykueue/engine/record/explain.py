@@ -47,13 +47,14 @@ from pykueue.engine.decisions import (
     Why,
 )
 from pykueue.engine.model import Admission, Workload
+from pykueue.engine.record.partial import RIGID, Shrinkable, fewest, may_shrink
 from pykueue.engine.wording import shortened
 
 OBSTACLES_MAX: Final = 3
 """How many obstacles of a pod set a sentence names: those nearest to a fit."""
 NEVER: Final = frozenset({WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR})
 """Reasons that remain when other workloads end."""
-TRANSIENT: Final = (Short, NotNominated)
+TRANSIENT: Final = Short | NotNominated
 """Obstacles that may go away when other workloads end."""
 
 
@@ -280,8 +281,11 @@ def unassigned(why: Unassigned, workload: Workload | None) -> str:
     return text
 
 
-def in_short(why: Unassigned) -> str:
+def in_short(why: Unassigned, shrinkable: Shrinkable = RIGID) -> str:
     """What is missing; a single flavor is not named."""
+    if may_shrink(why, shrinkable) and not why.victims:
+        pods = " and ".join(f"{one.least} of its {one.whole} pods" for one in shrinkable.values())
+        return f"waits for quota for at least {pods}"
     found = {one for pod_set in why.pod_sets for one in pod_set.obstacles}
     short = [one for one in found if isinstance(one, Short)]
     if not short or len(short) < len(found) or len({one.flavor for one in short}) > 1:
@@ -299,18 +303,23 @@ def obstacles(found: PodSetObstacles, workload: Workload | None) -> str:
     return ", ".join(shown) + (f", and {rest} more obstacle" + ("s" if rest > 1 else "") if rest else "")
 
 
-def never(reason: str, why: Why) -> str:
-    """Why a workload cannot start unless quotas, flavors or the workload change; empty if it can."""
-    if not isinstance(why, Unassigned) or why.victims:
+def never(reason: str, why: Why, shrinkable: Shrinkable = RIGID) -> str:
+    """Why a workload cannot start unless quotas, flavors or the workload change; empty if it can.
+
+    A workload with shrinkable pod sets is judged by the fewest pods with which it may start.
+    """
+    if not isinstance(why, Unassigned) or why.victims or may_shrink(why, shrinkable):
         return ""
     every = [found.obstacles for found in why.pod_sets]
     hopeless = any(each and not any(isinstance(one, TRANSIENT) for one in each) for each in every)
     if reason not in NEVER and not hopeless:
         return ""
-    known = {one for each in every for one in each if not isinstance(one, TRANSIENT)}
-    over = [one for one in known if isinstance(one, OverCapacity)]
+    known = {one for each in every for one in each if not isinstance(one, TRANSIENT | OverCapacity)}
+    over = fewest(why, shrinkable)
     parts = [beyond([one for one in over if one.resource == name]) for name in sorted({one.resource for one in over})]
-    parts += [obstacle(one) for one in sorted(known, key=rank) if not isinstance(one, OverCapacity)]
+    if over and shrinkable:
+        parts[0] = f"even with the fewest pods it {parts[0]}"
+    parts += [obstacle(one) for one in sorted(known, key=rank)]
     rest = len(parts) - OBSTACLES_MAX
     shown = "; ".join(parts[:OBSTACLES_MAX]) or "no flavor of this queue matches it"
     return f"can never start: {shown}" + (f"; and {rest} more obstacle" + ("s" if rest > 1 else "") if rest > 0 else "")
