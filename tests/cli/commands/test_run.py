@@ -1,10 +1,14 @@
 """What does `pykueue run` submit? The Job, and what is refused before anybody is asked."""
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 
 from pykueue.base.clock import START
@@ -12,6 +16,7 @@ from pykueue.cli.follow.terminal import has_input
 from pykueue.cli.main import cli
 from pykueue.cli.run.arrays import array_of
 from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
+from tests.fakes.tinyapi import TinyApi, in_background
 
 
 def made(*command: str, **how: Any) -> Any:
@@ -236,6 +241,73 @@ def test_what_is_wrong_is_said_with_its_flag(flags: list[str], says: str) -> Non
     done = CliRunner().invoke(cli, ["run", "-q", "q", *flags, "--", "true"])
     assert done.exit_code == 2
     assert says in done.output
+
+
+def test_on_a_cluster_the_image_has_its_own_environment_and_directory() -> None:
+    here = {"PATH": "/bin", "LC_ALL": "C", "TERM": "xterm", "SEED": "1"}
+    assert environment(("SEED", "HOME=/x"), here, cluster=True) == {
+        "SEED": "1",
+        "HOME": "/x",
+        "PYTHONUNBUFFERED": "1",
+    }
+    assert environment((), here, cluster=True, interactive=True)["TERM"] == "xterm"
+    (container,) = made("true", cluster=True, slurm=True, resources=resources("1", None, 0))["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert "workingDir" not in container
+    assert "SLURM_SUBMIT_DIR" not in {one["name"] for one in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "code"),
+    [
+        pytest.param("v1.36.3", (), 2, id="a cluster needs an image"),
+        pytest.param("v1.36.3", ("--image", "busybox"), 0, id="a cluster with one"),
+        pytest.param("v1.36.3+pykueue", (), 0, id="the embedded server runs commands itself"),
+    ],
+)
+def test_a_cluster_is_known_by_its_version(tmp_path: Path, version: str, image: tuple[str, ...], code: int) -> None:
+    async def answer(request: web.Request) -> web.Response | None:
+        return web.json_response({"gitVersion": version}) if request.path == "/version" else None
+
+    with in_background() as api:
+        api.accident = answer
+        metadata = {"name": "main", "namespace": "default"}
+        api.objects["localqueues"] = {"default/main": {"kind": "LocalQueue", "metadata": metadata}}
+        done = pykueue(kubeconfig_of(api, tmp_path), "run", "--detach", "--name", "x", *image, "--", "true")
+        created = api.objects.get("jobs", {})
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "--image: this server is a cluster" in done.stderr
+        assert created == {}
+        return
+    (container,) = created["default/x"]["spec"]["template"]["spec"]["containers"]
+    assert ("workingDir" in container) is ("pykueue" in version)
+    assert ("PATH" in {one["name"] for one in container["env"]}) is ("pykueue" in version)
+
+
+def kubeconfig_of(api: TinyApi, folder: Path) -> Path:
+    """A kubeconfig for this server."""
+    file = folder / "kubeconfig"
+    tree = {
+        "clusters": [{"name": "tiny", "cluster": {"server": api.url}}],
+        "users": [{"name": "me", "user": {}}],
+        "contexts": [{"name": "tiny", "context": {"cluster": "tiny", "user": "me"}}],
+        "current-context": "tiny",
+    }
+    file.write_text(json.dumps(tree))
+    return file
+
+
+def pykueue(kubeconfig: Path, verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """What a command says to a server."""
+    return subprocess.run(
+        [sys.executable, "-m", "pykueue", verb, "--kubeconfig", str(kubeconfig), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_without_a_server_it_says_how_to_get_one(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -14,6 +16,9 @@ from pykueue.cli.run.job import IMAGE, RETRIES_MAX, array, environment, job, lim
 from pykueue.cli.run.notification import check_notifiable, notification
 from pykueue.cli.run.scripts import META, Script, ScriptCommand
 from pykueue.cli.serverstate import fail
+
+if TYPE_CHECKING:
+    from pykueue.cli.target import Target
 
 
 @click.command(cls=ScriptCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -64,7 +69,11 @@ from pykueue.cli.serverstate import fail
     metavar="NAME[=VALUE]",
     help="Environment variable; without =VALUE, its current value. Repeatable.",
 )
-@click.option("--image", metavar="IMAGE", help="Container image; ignored by a server without a container runtime.")
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    help="Container image: needed on a cluster, ignored by a server without a container runtime.",
+)
 @click.option("--timeout", metavar="DURATION", help="Fail the Job after it has run this long, e.g. 2h30m.")
 @click.option("--time", metavar="LIMIT", help="The same as Slurm writes it: 10 is ten minutes; HH:MM:SS, D-HH.")
 @click.option(
@@ -166,10 +175,10 @@ def run(
 ) -> None:
     """Run COMMAND as a Job and follow its output.
 
-    The command runs in the current directory. While the Job is pending, the reason is printed whenever it changes; then
-    the output is streamed, and `pykueue run` exits with the exit code of COMMAND. Ctrl-C deletes the Job. If
-    `pykueue run` ends in any other way, as when the reader of its output is gone, the Job continues. Standard input is
-    not passed on: COMMAND reads an empty one.
+    The command runs in the current directory; on a cluster, in that of its image. While the Job is pending, the reason
+    is printed whenever it changes; then the output is streamed, and `pykueue run` exits with the exit code of COMMAND.
+    Ctrl-C deletes the Job. If `pykueue run` ends in any other way, as when the reader of its output is gone, the Job
+    continues. Standard input is not passed on: COMMAND reads an empty one.
 
     Standard output and standard error stay separate and complete: a command that prints faster than its output is read
     blocks, as in a pipe. It does not block with --detach, or once `pykueue run` has been gone for 30 seconds; output
@@ -211,6 +220,7 @@ def run(
     The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
     server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
     one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env.
+    On a cluster it inherits none of them, and finds only files that are in its image, which --image has to name.
     PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
 
     --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
@@ -227,13 +237,12 @@ def run(
     wanted_tasks = array(tasks)
     if memory is None and memory_per_cpu is not None:
         memory = per_core(memory_per_cpu, cpu)
-    wanted = job(
-        command if script is None else script.command(command),
+    made = partial(
+        job,
         queue=queue,
         resources=resources(cpu, memory, gpu, gpu_share),
         name=name,
         priority=priority,
-        environment=environment(env, os.environ, interactive=interactive),
         image=image or IMAGE,
         seconds=limit(timeout, time),
         umask=umask(),
@@ -247,6 +256,8 @@ def run(
         slurm=script is not None and script.slurm,
         notify=None if notify is None else notification(notify),
     )
+    variables = environment(env, os.environ, interactive=interactive)
+    wanted = made(command if script is None else script.command(command), environment=variables)
     if output is not None and (detach or wanted_tasks is not None):
         without_output(ctx, "--detach" if detach else "--array")
         output = None
@@ -264,6 +275,12 @@ def run(
         check_notifiable(local=target.local)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
+    if is_cluster(target):
+        if image is None:
+            fail("--image: this server is a cluster, where COMMAND runs in a container; name its image", MISUSED)
+        variables = environment(env, os.environ, interactive=interactive, cluster=True)
+        words = command if script is None else (*script.interpreter, *command)
+        wanted = made(words, environment=variables, cluster=True)
     if not interactive:
         warn_of_input()
     into = None if output is None else opened(output)
@@ -276,6 +293,16 @@ def run(
         wanted = wanted if detach else following.output.announced(wanted)
     submission = Submission(target, within, wanted, detach=detach, array=wanted_tasks is not None)
     sys.exit(asyncio.run(following.run(submission.submit, failing=MISUSED)))
+
+
+def is_cluster(target: "Target") -> bool:
+    """Whether a server is not the embedded one, which runs commands on its own machine."""
+    if target.local:
+        return False
+    from pykueue.cli.run.submission import MISUSED, is_embedded
+    from pykueue.cli.session import asked
+
+    return not asked(target, "run", is_embedded, code=MISUSED)
 
 
 def check_interactive(**others: object) -> None:

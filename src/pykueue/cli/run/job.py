@@ -93,10 +93,17 @@ def seconds(timeout: str | None) -> int | None:
     return found // MICROS
 
 
-def environment(given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False) -> dict[str, str]:
-    """The environment of the command: inherited variables, then those of --env."""
-    taken = TAKEN_ALONG | (TAKEN_TO_TERMINALS if interactive else frozenset())
-    made = {name: value for name, value in here.items() if name in taken or name.startswith(TAKEN_ALONG_TOO)}
+def environment(
+    given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False, cluster: bool = False
+) -> dict[str, str]:
+    """The environment of the command: inherited variables, then those of --env.
+
+    On a cluster, those that describe this machine are not inherited: the image has its own.
+    """
+    taken = frozenset() if cluster else TAKEN_ALONG
+    taken |= TAKEN_TO_TERMINALS if interactive else frozenset()
+    prefixes = () if cluster else TAKEN_ALONG_TOO
+    made = {name: value for name, value in here.items() if name in taken or name.startswith(prefixes)}
     made[UNBUFFERED] = here.get(UNBUFFERED, "1")
     for one in given:
         name, equals, value = one.partition("=")
@@ -196,10 +203,12 @@ def job(
     slurm: bool = False,
     interactive: bool = False,
     notify: Sequence[str] | None = None,
+    cluster: bool = False,
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
-    `typed` is the command as the user typed it, if that differs; `slurm` is for a script that was written for Slurm.
+    `typed` is the command as the user typed it, if that differs; `slurm` is for a script that was written for Slurm. On
+    a cluster, the command runs in the working directory of its image.
     """
     if name is not None and not is_job_name(name):
         fail(
@@ -223,14 +232,14 @@ def job(
         if array.at_once is None and array.count > 1:
             annotations[Annotation.JOB_MIN_PARALLELISM.value] = "1"
         command = numbered(command, array, (TASK_ID, "SLURM_ARRAY_TASK_ID") if slurm else (TASK_ID,))
-    folder = str(here())
+    folder = "" if cluster else str(here())
     given = [*told(array), *(slurm_variables(array, resources, folder) if slurm else ())]
     set_by_user: list[Json] = [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())]
     container: Tree = {
         "name": RUN_CONTAINER,
         "image": image,
         "command": [literal(word) for word in command],
-        "workingDir": folder,
+        **({"workingDir": folder} if folder else {}),
         "env": [
             *(one for one in given if one["name"] not in environment),
             *set_by_user,
@@ -272,7 +281,7 @@ def slurm_variables(array: "Array | None", resources: Tree, folder: str) -> list
     cores = parse_quantity(text(resources, "requests", "cpu"))
     found: list[Tree] = [
         from_field("SLURM_JOB_NAME", NAME_FIELD),
-        {"name": "SLURM_SUBMIT_DIR", "value": literal(folder)},
+        *([{"name": "SLURM_SUBMIT_DIR", "value": literal(folder)}] if folder else []),
         {"name": "SLURM_CPUS_PER_TASK", "value": str(max(1, cores.nanos // NANO))},
     ]
     if array is None:

@@ -14,6 +14,7 @@ from pykueue.cli.objects import names
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.target import Target
 from pykueue.jobs.dependencies import needs_of
+from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import (
     JOBS,
     LOCAL_QUEUES,
@@ -25,8 +26,21 @@ from pykueue.kube.port import (
 )
 
 MISUSED: Final = 2
+MARK: Final = "pykueue"
+"""A part of the version of the embedded server."""
 NAME_MAX: Final = 63
 """The longest name of a Job."""
+
+
+async def is_embedded(kube: HttpKube) -> bool:
+    """Whether a server is the embedded one of `pykueue up`, by its version."""
+    try:
+        about = msgspec.json.decode(await kube.call(Call("GET", "/version", "get /version", repeatable=True)))
+    except DeniedError as error:
+        if error.code == UNAUTHORIZED:
+            raise
+        return False
+    return MARK in text(about, "gitVersion")
 
 
 class Submission:
