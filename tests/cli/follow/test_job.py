@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from pykueue.api.core import Tree
+from pykueue.cli.follow import output
 from pykueue.cli.follow.job import Following
 from pykueue.cli.follow.jobend import killed
 from pykueue.cli.run.submission import next_name
@@ -19,6 +21,7 @@ from pykueue.kube.client.credentials import Credential, Fixed
 from pykueue.kube.port import JOBS
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
 from tests.cli.machine import Machine, machine_in
+from tests.fakes.tinyapi import TinyApi, status
 from tests.patience import soon
 
 QUEUE = """
@@ -242,3 +245,58 @@ def test_a_job_that_takes_the_name_of_ours_is_another() -> None:
     another: Tree = {"metadata": {"name": "train", "uid": "2"}}
     following.learn(JOBS, {"type": "ADDED", "object": another})
     assert (following.job(), following.gone) == (None, True)
+
+
+JOB: Tree = {"metadata": {"name": "train", "namespace": "default", "uid": "u"}}
+POD: Tree = {
+    "metadata": {"name": "train-1", "namespace": "default", "uid": "p"},
+    "spec": {"containers": [{"name": "main"}]},
+    "status": {"phase": "Running"},
+}
+
+
+async def followed(api: TinyApi, job: Tree, *, judges: bool = True) -> int:
+    """The exit code of following a Job of this server, which runs in a pod."""
+    await api.put("jobs", dict(job))
+    await api.put("pods", dict(POD))
+    following = Following(Target(api.connection(), "", ("f",)), "default", command="run", judges=judges)
+
+    async def start(_kube: object) -> Tree:
+        return job
+
+    return await following.run(start, failing=2)
+
+
+@pytest.mark.parametrize("judges", [True, False])
+async def test_a_log_that_cannot_be_served_ends_the_following_after_a_while(
+    judges: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "PATIENCE", 100_000)
+
+    async def answer(request: web.Request) -> web.Response | None:
+        return status(502, "BadGateway", "dial tcp: i/o timeout") if request.path.endswith("/log") else None
+
+    async with TinyApi().serve() as api:
+        api.accident = answer
+        assert await followed(api, JOB, judges=judges) == 1
+    told = capfd.readouterr().err
+    assert "the server cannot send the output, trying again: read the log of pod default/train-1" in told
+    again = "job default/train continues; to follow it again: pykueue attach --kubeconfig"
+    assert (again in told) is judges
+
+
+@pytest.mark.parametrize("judges", [True, False])
+async def test_who_may_not_read_pods_sees_how_a_job_ends(judges: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    said = 'pods is forbidden: User "ann" cannot watch resource "pods"'
+
+    async def answer(request: web.Request) -> web.Response | None:
+        return status(403, "Forbidden", said) if request.path.endswith("/pods") else None
+
+    ended = {"conditions": [{"type": "Failed", "status": "True", "message": "it took too long"}]}
+    async with TinyApi().serve() as api:
+        api.accident = answer
+        assert await followed(api, {**JOB, "status": ended}, judges=judges) == 1
+    told = capfd.readouterr().err
+    assert said in told
+    assert ("the output and the exit code are left out" in told) is judges
+    assert ("failed: it took too long" in told) is judges

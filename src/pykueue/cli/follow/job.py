@@ -58,6 +58,8 @@ REST_SECONDS: Final = 3.0
 AGAIN_MICROS: Final = MICROS // 2
 NEVER: Final = "can never start"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
+LEFT_OUT: Final = {PODS: "the output and the exit code are", WORKLOADS: "the reasons why the job waits are"}
+"""What a user does not see who may not read these objects."""
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
 """Submits or finds the Job to follow."""
@@ -142,6 +144,8 @@ class Following:
             else:
                 hint = self.target.hint() if isinstance(error, UnansweredError) else ""
                 tell(f"{error}{hint}")
+            if self.uid:
+                self.left_running("not followed any longer")
             return ERROR if self.uid else failing
         finally:
             await self.output.close()
@@ -380,6 +384,9 @@ class Following:
             # The server may be restarting.
             await self.clock.sleep(AGAIN_MICROS)
             return False
+        except DeniedError as error:
+            if error.code == UNAUTHORIZED or not self.may_miss(PODS):
+                raise
         return True
 
     async def watch(self, resource: Resource, *, labels: str = "", fields: str = "") -> None:
@@ -393,11 +400,18 @@ class Following:
                     version = self.learn(resource, msgspec.json.decode(line)) or version
             except GoneError:
                 version = ""
-            except DeniedError:
-                raise
+            except DeniedError as error:
+                if error.code == UNAUTHORIZED or not self.may_miss(resource):
+                    raise
+                tell(f"{LEFT_OUT[resource]} left out: {error.message}")
+                await asyncio.Event().wait()
             except KubeError:
                 # The server may be restarting.
                 await self.clock.sleep(AGAIN_MICROS)
+
+    def may_miss(self, resource: Resource) -> bool:
+        """Whether there is something to follow for a user who may not read these objects."""
+        return resource == WORKLOADS or (resource == PODS and self.judges)
 
     def learn(self, resource: Resource, event: Tree) -> str:
         """Apply a watch event; return the version to resume from."""

@@ -22,7 +22,8 @@ from pykueue.api.core import Tree
 from pykueue.api.names import RUN_CONTAINER
 from pykueue.api.trees import mapping, mappings, text
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS
+from pykueue.base.units import MICROS, Moment
+from pykueue.cli.messages import tell
 from pykueue.kube.client.http import Call, HttpKube, parts, path_of
 from pykueue.kube.client.transport import LostError, Stream, UnsentError
 from pykueue.kube.logs import END_HEADER, HOLD, PART_HEADER, POD_UID, POSITION, SECRET, LogPart, part_of
@@ -35,6 +36,8 @@ Answer = TypeVar("Answer")
 SILENCE_SECONDS: Final = 30 * 86_400.0
 """How long a connection may be idle: as long as a command may print nothing."""
 AGAIN_MICROS: Final = MICROS // 2
+PATIENCE: Final = 30 * MICROS
+"""How long to ask again a server that answers with errors; one that does not answer may be restarting."""
 WRITE_BYTES: Final = select.PIPE_BUF
 """A ready pipe accepts this much without blocking."""
 TURN_BYTES: Final = 1 << 16
@@ -125,6 +128,27 @@ class LastLines:
             excess -= ends
 
 
+class Retries:
+    """Requests for the same output that fail, one after the other."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.since: Moment | None = None
+        """Since when the server has answered with errors."""
+
+    async def wait(self, error: KubeError | LostError | None = None) -> None:
+        """Wait before the next request; raises an error that the server has given for too long."""
+        if isinstance(error, KubeError) and error.code:
+            if self.since is None:
+                self.since = self.clock.moment()
+                tell(f"the server cannot send the output, trying again: {error}")
+            if self.clock.moment() - self.since > PATIENCE:
+                raise error
+        else:
+            self.since = None
+        await self.clock.sleep(AGAIN_MICROS)
+
+
 class Output:
     """Streams the output of the pods of a Job."""
 
@@ -174,7 +198,7 @@ class Output:
                 # A server without this feature sends output instead; limit it to one byte.
                 stream = await self.open(pod, {HOLD: "true", "limitBytes": "1"}, follow=False)
             except UnansweredError:
-                await self.again()
+                await self.clock.sleep(AGAIN_MICROS)
                 continue
             except KubeError:
                 return
@@ -185,7 +209,7 @@ class Output:
                     return
             finally:
                 stream.close()
-            await self.again()
+            await self.clock.sleep(AGAIN_MICROS)
 
     async def close(self) -> None:
         """Release all pods."""
@@ -197,6 +221,7 @@ class Output:
         """Write a pod's output; return an error message, or an empty string.
 
         With `follow`, until the pod ends, otherwise what there is now. `tail` limits what there is now to these lines.
+        Raises `UnansweredError` if the server keeps answering with errors of its own.
         """
         name = text(pod, "metadata", "name")
         follow = follow and not self.ending.is_set()
@@ -211,6 +236,8 @@ class Output:
                 await self.plain(pod, known, follow=follow, resumes=tail is None)
         except NotFoundError:
             return f"pod {name} was deleted together with its output"
+        except UnansweredError:
+            raise
         except KubeError as error:
             return f"cannot read the output of pod {name}: {error}"
         return ""
@@ -219,6 +246,7 @@ class Output:
         """The first part of a pod's log, or a stream of all of it from a server without positions."""
         # A server with positions ignores the number of lines.
         lines = {} if tail is None else {"tailLines": str(tail)}
+        retries = Retries(self.clock)
         while True:
             try:
                 stream = await self.open(pod, {POSITION: "0", **lines}, follow=follow)
@@ -230,8 +258,8 @@ class Output:
                 finally:
                     stream.close()
                 return LogPart(part.position, part.data, part.ended, int(end) if end else None)
-            except (LostError, UnansweredError):
-                await self.again()
+            except (LostError, UnansweredError) as error:
+                await retries.wait(error)
 
     async def by_position(self, pod: Tree, part: LogPart, *, follow: bool, tail: int | None) -> None:
         """Write a pod's log from a server that serves it by position."""
@@ -277,11 +305,12 @@ class Output:
     async def next(self, pod: Tree, position: int, *, follow: bool) -> LogPart:
         """The log from a position; everything before it was written."""
         call = self.call(pod, {POSITION: str(position)}, follow=follow)
+        retries = Retries(self.clock)
         while True:
             try:
                 return part_of(await self.kube.call(call))
-            except UnansweredError:
-                await self.again()
+            except UnansweredError as error:
+                await retries.wait(error)
 
     async def plain(self, pod: Tree, stream: Stream, *, follow: bool, resumes: bool) -> None:
         """Write a pod's output from a server that always starts at the beginning.
@@ -291,6 +320,7 @@ class Output:
         written = 0
         while True:
             passed = 0
+            retries = Retries(self.clock)
             try:
                 async for part in self.until_ending(stream):
                     # After a reconnect, skip what was already written.
@@ -304,13 +334,13 @@ class Output:
             except LostError as error:
                 if not resumes:
                     raise UnansweredError("follow its log", 0, "ConnectionLost", str(error)) from error
-                await self.again()
+                await retries.wait()
             while True:
                 try:
                     stream = await self.open(pod, {}, follow=follow)
                     break
-                except UnansweredError:
-                    await self.again()
+                except UnansweredError as error:
+                    await retries.wait(error)
 
     async def until_ending(self, stream: Stream) -> AsyncIterator[bytes]:
         """Yield the chunks of a stream until it ends or only what there is now is to be shown; close it."""
@@ -337,10 +367,6 @@ class Output:
         if self.lost:
             found.append(f"{self.lost} bytes of output were lost: log rotation removed them before they were read")
         return found
-
-    async def again(self) -> None:
-        """Wait before the next request."""
-        await self.clock.sleep(AGAIN_MICROS)
 
     def call(self, pod: Tree, more: Mapping[str, str], *, follow: bool) -> Call:
         """A request for a pod's output."""

@@ -15,7 +15,7 @@ from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.target import Target
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.port import PODS, Kube
+from pykueue.kube.port import PODS, Kube, UnansweredError
 
 
 class Logs:
@@ -83,7 +83,11 @@ class Logs:
         for pod in ran:
             if len(ran) > 1:
                 tell(f"{titled(pod)}:")
-            if problem := await output.show(pod, follow=False, tail=self.tail):
+            try:
+                problem = await output.show(pod, follow=False, tail=self.tail)
+            except UnansweredError as error:
+                problem = f"cannot read the output of pod {text(pod, 'metadata', 'name')}: {error}"
+            if problem:
                 problems.append(problem)
         problems += output.problems()
         for one in problems:
