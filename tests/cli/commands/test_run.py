@@ -1,6 +1,5 @@
 """What does `pykueue run` submit? The Job, and what is refused before anybody is asked."""
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,8 @@ from pykueue.cli.follow.terminal import has_input
 from pykueue.cli.main import cli
 from pykueue.cli.run.arrays import array_of
 from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
-from tests.fakes.tinyapi import TinyApi, in_background
+from tests.cli.clusters import kubeconfig_of
+from tests.fakes.tinyapi import in_background
 
 
 def made(*command: str, **how: Any) -> Any:
@@ -284,19 +284,6 @@ def test_a_cluster_is_known_by_its_version(tmp_path: Path, version: str, image: 
     (container,) = created["default/x"]["spec"]["template"]["spec"]["containers"]
     assert ("workingDir" in container) is ("pykueue" in version)
     assert ("PATH" in {one["name"] for one in container["env"]}) is ("pykueue" in version)
-
-
-def kubeconfig_of(api: TinyApi, folder: Path) -> Path:
-    """A kubeconfig for this server."""
-    file = folder / "kubeconfig"
-    tree = {
-        "clusters": [{"name": "tiny", "cluster": {"server": api.url}}],
-        "users": [{"name": "me", "user": {}}],
-        "contexts": [{"name": "tiny", "context": {"cluster": "tiny", "user": "me"}}],
-        "current-context": "tiny",
-    }
-    file.write_text(json.dumps(tree))
-    return file
 
 
 def pykueue(kubeconfig: Path, verb: str, *words: str) -> "subprocess.CompletedProcess[str]":

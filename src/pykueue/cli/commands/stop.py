@@ -1,6 +1,7 @@
 """`pykueue stop` and `pykueue resume`: hold a queue or a Workload, and let it go on, as kueuectl does."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -8,6 +9,9 @@ from pykueue.api.core import Tree
 from pykueue.cli import completion
 from pykueue.cli.flags import choosing_server, namespaced, printing_object, trying
 from pykueue.cli.kueuectl.typenames import ByType
+
+if TYPE_CHECKING:
+    from pykueue.kube.client.http import HttpKube
 
 keeping: Final = click.option(
     "--keep-already-running", is_flag=True, help="Let admitted Workloads finish; without it they are evicted."
@@ -144,13 +148,32 @@ def resume_local_queue(name: str, **given: Any) -> None:
 def resume_workload(name: str, **given: Any) -> None:
     """Resume a stopped Workload.
 
+    A Workload whose job its owner holds is resumed with `pykueue release`.
+
     \b
     Example:
       pykueue resume workload job-train-1a2b3
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such Workload; 2, invalid input.
+    Exit codes: 0, success; 1, the server refused or does not respond, there is no such Workload, or its job is held; 2,
+    invalid input.
     """
-    changed("Workload", name, {"active": True}, given, verb="resumed")
+    changed("Workload", name, {"active": True}, given, verb="resumed", refused=why_held)
+
+
+def why_held(workload: Tree) -> str:
+    """Why a Workload cannot be resumed: the job controller would stop it again; empty if it can."""
+    from pykueue.api.names import Annotation
+    from pykueue.api.trees import mappings, member, text
+
+    metadata = workload.get("metadata")
+    if (
+        member(workload, "spec", "active") is not False
+        or text(metadata, "annotations", Annotation.DEACTIVATED_BY) != "hold"
+    ):
+        return ""
+    owner = next((text(one, "name") for _, one in mappings(metadata, "ownerReferences")), "JOB")
+    release = f"pykueue release {owner} -n {text(metadata, 'namespace')}"
+    return f"workload {text(metadata, 'name')}: its job is held by its owner; use `{release}`"
 
 
 def policy(keep_already_running: bool) -> Tree:
@@ -158,9 +181,21 @@ def policy(keep_already_running: bool) -> Tree:
     return {"stopPolicy": "Hold" if keep_already_running else "HoldAndDrain"}
 
 
-def changed(kind: str, name: str, change: Tree, given: dict[str, Any], *, verb: str = "") -> None:
-    """Change the spec of an object and print the line about it; kueuectl has no verb in that of a queue."""
-    from pykueue.cli.kueuectl.writes import merge, report
+def changed(
+    kind: str,
+    name: str,
+    change: Tree,
+    given: dict[str, Any],
+    *,
+    verb: str = "",
+    refused: Callable[[Tree], str] | None = None,
+) -> None:
+    """Change the spec of an object and print the line about it; kueuectl has no verb in that of a queue.
+
+    Exits with what `refused` says about the object, if it says something.
+    """
+    from pykueue.cli.kueuectl.writes import decoded, merge, report
+    from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import kueue
@@ -168,5 +203,11 @@ def changed(kind: str, name: str, change: Tree, given: dict[str, Any], *, verb: 
     resource, dry_run = kueue(kind), given["dry_run"]
     target = chosen(given["kubeconfig"], given["context"], given["data"])
     namespace = (given.get("namespace") or target.connection.namespace) if resource.namespaced else ""
-    tree = asked(target, "stop", lambda kube: merge(kube, resource, name, change, namespace, dry_run=dry_run))
+
+    async def written(kube: "HttpKube") -> Tree:
+        if refused is not None and (why := refused(decoded(await kube.get(resource, name, namespace)))):
+            fail(why, 1)
+        return await merge(kube, resource, name, change, namespace, dry_run=dry_run)
+
+    tree = asked(target, "stop", written)
     report(tree, resource, verb, dry_run=dry_run, output=given["output"])
