@@ -27,9 +27,10 @@ from pykueue.app.machine import Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.units import MICROS, Instant
+from pykueue.cli.commands.status import state_of
 from pykueue.cli.localserver.server import READING, UpOptions, greeting
 from pykueue.cli.queues.examples import example
-from pykueue.cli.queues.state import shown, whole_state
+from pykueue.cli.queues.state import shown
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.kubeconfig import connection
 from pykueue.kube.port import JOBS, LOCAL_QUEUES, WORKLOADS
@@ -163,7 +164,7 @@ async def test_it_serves_while_it_reads_and_admits_nothing_before_it_has_read_al
         hello = greeting(up, wanted, kubeconfig, await up.listed(LOCAL_QUEUES), ())
         kube = HttpKube(connection(str(kubeconfig)), SystemClock())
         try:
-            return "\n".join((hello, *shown(await whole_state(kube, "default"))))
+            return "\n".join((hello, *shown(await state_of(kube, "default"))))
         finally:
             await kube.close()
 

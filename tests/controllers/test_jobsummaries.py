@@ -10,7 +10,7 @@ from pykueue.api.jobsummary import UNQUEUED, JobState
 from pykueue.api.workload import Workload
 from pykueue.controllers.jobsummaries import (
     DELETED,
-    HELD,
+    INACTIVE,
     NO_POD,
     NO_QUEUE,
     PodFacts,
@@ -44,6 +44,13 @@ def waits(reason: str, message: str) -> dict[str, Any]:
     return condition("QuotaReserved", "False", reason) | {"message": message}
 
 
+def held_by(what: str) -> Workload:
+    """A Workload that the job controller has deactivated."""
+    tree = builders.workload("job-train", "main", "2", "lab", {"creationTimestamp": AT}, active=False)
+    tree["metadata"]["annotations"] = {"pykueue.io/deactivated-by": what}
+    return decode_as(Workload, msgspec.json.encode(tree))
+
+
 CHECK = {"admissionChecks": [{"name": "slow", "state": "Pending", "message": "ETA 2 s", "lastTransitionTime": AT}]}
 CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState, str]] = [
     ("is being deleted", job(metadata={"deletionTimestamp": AT}), workload(), (), JobState.STOPPING, DELETED),
@@ -62,7 +69,25 @@ CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState,
         JobState.PENDING,
         "waiting for admission checks: slow: ETA 2 s",
     ),
-    ("is held", job(), workload(active=False), (), JobState.HELD, HELD),
+    ("is deactivated", job(), workload(active=False), (), JobState.HELD, INACTIVE),
+    ("is held", job(), held_by("hold"), (), JobState.HELD, "held by its owner; `pykueue release` queues it again"),
+    ("is requeued", job(), held_by("requeue"), (), JobState.HELD, "requeued by its owner"),
+    (
+        "has been tried too often",
+        job(),
+        workload(condition("Evicted", reason="PodsReadyTimeout"), active=False),
+        (),
+        JobState.HELD,
+        "its pods were not ready in time",
+    ),
+    (
+        "waits between two attempts",
+        job(status={"failed": 1}, backoffLimit=2),
+        workload(RESERVED, ADMITTED),
+        (),
+        JobState.RUNNING,
+        "attempt 1 of 3 failed; the next one starts after a delay",
+    ),
     ("runs", job(), workload(RESERVED, ADMITTED), (PodFacts(),), JobState.RUNNING, ""),
     ("no room", job(), workload(RESERVED, ADMITTED), (PodFacts(unplaced="x"), PodFacts()), JobState.RUNNING, "x"),
     ("cannot start", job(), workload(RESERVED, ADMITTED), (PodFacts("X: y"),), JobState.FAILING, "X: y"),

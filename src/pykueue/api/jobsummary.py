@@ -22,6 +22,9 @@ UNQUEUED: Final = "not queued yet"
 UNNAMED: Final = "preempted for another workload of "
 """How the reason of a job begins that was preempted, where the preemptor is not looked up."""
 
+RETRIED: Final = "; the next one starts after a delay"
+"""How the reason of a job ends that waits between two attempts."""
+
 
 class JobState(StrEnum):
     """The state of a job."""

@@ -1,6 +1,7 @@
 """Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, mappings, member, text, whole
@@ -10,6 +11,12 @@ from pykueue.engine.decisions import EvictionReason
 from pykueue.engine.record import explain, parsing
 from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.engine.record.partial import RIGID, PodCounts, Shrinkable
+
+BY_OWNER: Final = {
+    "hold": "held by its owner; `pykueue release` queues it again",
+    "requeue": "requeued by its owner",
+}
+"""Why a Workload is inactive, by the reason that the job controller records on it."""
 
 
 def condition(tree: Tree, kind: str) -> Tree:
@@ -34,7 +41,9 @@ def shrinkable_of(workload: Workload) -> Shrinkable:
 def that_may_shrink(pod_sets: Iterable[tuple[str, int | None, int | None]]) -> Shrinkable:
     """Those of some pod sets, given by name, minCount and count, that may start with fewer pods."""
     return {
-        name: PodCounts(least, count) for name, least, count in pod_sets if least is not None and least < (count or 0)
+        name: PodCounts(least, count)
+        for name, least, count in pod_sets
+        if least is not None and count is not None and least < count
     }
 
 
@@ -52,12 +61,7 @@ def held_text(workload: Tree) -> str:
     """Why a workload is pending that its owner has held or requeued; empty if neither."""
     if member(workload, "spec", "active") is not False:
         return ""
-    match text(workload, "metadata", "annotations", Annotation.DEACTIVATED_BY):
-        case "hold":
-            return "held by its owner; `pykueue release` queues it again"
-        case "requeue":
-            return "requeued by its owner"
-    return ""
+    return BY_OWNER.get(text(workload, "metadata", "annotations", Annotation.DEACTIVATED_BY), "")
 
 
 def in_short(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:

@@ -4,20 +4,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pykueue.api.core import Condition, Tree
-from pykueue.api.jobsummary import TEXT_MAX, UNQUEUED, JobState, JobSummary
+from pykueue.api.jobsummary import RETRIED, TEXT_MAX, UNQUEUED, JobState, JobSummary
 from pykueue.api.names import Annotation, Label, WorkloadCondition
 from pykueue.api.workload import Workload, condition, held
 from pykueue.base.struct import Frozen
 from pykueue.base.text import shortened
 from pykueue.base.units import Instant, Seconds, after, format_instant, parse_instant
 from pykueue.bridge.jobtotals import listed, template_totals, workload_totals
-from pykueue.bridge.sentences import in_short, pending_text, shrinkable_of
+from pykueue.bridge.sentences import BY_OWNER, in_short, pending_text, shrinkable_of
 from pykueue.checks.pendingchecks import NOT_CONSIDERED, awaited_text
+from pykueue.engine.decisions import EvictionReason
 from pykueue.jobs.batch import JobView, end_of, indexes_done, pods_at_once
 from pykueue.jobs.dependencies import GATED, Other, State, followed, needs_of, phrase
 from pykueue.jobs.workload import queue_label, run_limit
 
-HELD: Final = "held until it is released"
+INACTIVE: Final = "deactivated: spec.active of its Workload is false"
 DELETED: Final = "it is being deleted"
 FINISHING: Final = "it has ended and is being cleaned up"
 NO_QUEUE: Final = "it is suspended and names no queue"
@@ -129,7 +130,10 @@ def standing(
     if job.metadata.deletion_timestamp is not None:
         return Standing(JobState.STOPPING, job.metadata.deletion_timestamp, DELETED)
     if workload is not None:
-        return queued(workload, pods, told, depends)
+        found = queued(workload, pods, told, depends)
+        if found.state is JobState.RUNNING and not found.reason:
+            return Standing(found.state, found.since, failed_attempt(job))
+        return found
     if job.spec.suspend:
         if queue_label(job.metadata):
             return Standing(JobState.PENDING, created, UNQUEUED)
@@ -139,6 +143,14 @@ def standing(
     if job.status.ready or job.status.succeeded:
         return Standing(JobState.RUNNING, started)
     return Standing(JobState.PENDING, created, NO_POD)
+
+
+def failed_attempt(job: JobView) -> str:
+    """Which attempt of a Job failed last, if it waits for the next one; empty if it does not."""
+    spec, status = job.spec, job.status
+    if not status.failed or status.active or spec.suspend or spec.backoff_limit_per_index is not None:
+        return ""
+    return f"attempt {status.failed} of {1 + (spec.backoff_limit or 0)} failed{RETRIED}"
 
 
 def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depends: str) -> Standing:
@@ -152,9 +164,10 @@ def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depe
     if reserved is not None and evicted is not None:
         return Standing(JobState.STOPPING, at(evicted), *said(evicted))
     if not workload.spec.active:
-        # A job that its owner holds needs no other reason; one that was deactivated has one.
-        why = said(evicted) if evicted is not None and evicted.reason != "Deactivated" else (HELD, HELD)
-        return Standing(JobState.HELD, at(evicted) or created, *why)
+        by = workload.metadata.annotations.get(Annotation.DEACTIVATED_BY, "")
+        if by not in BY_OWNER and evicted is not None and evicted.reason != EvictionReason.DEACTIVATED:
+            return Standing(JobState.HELD, at(evicted), *said(evicted))
+        return Standing(JobState.HELD, at(evicted) or created, BY_OWNER.get(by, INACTIVE))
     if admitted is not None:
         if problem := next((one.problem for one in pods if one.problem), ""):
             return Standing(JobState.FAILING, at(admitted), problem)

@@ -69,6 +69,7 @@ class JobSpec(Wire):
     completion_mode: str = "NonIndexed"
     suspend: bool = False
     backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
     active_deadline_seconds: int | None = None
     managed_by: str | None = None
     template: msgspec.Raw = NO_TEMPLATE

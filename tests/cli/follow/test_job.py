@@ -292,7 +292,7 @@ async def test_who_may_not_read_pods_sees_how_a_job_ends(judges: bool, capfd: py
     async def answer(request: web.Request) -> web.Response | None:
         return status(403, "Forbidden", said) if request.path.endswith("/pods") else None
 
-    ended = {"conditions": [{"type": "Failed", "status": "True", "message": "it took too long"}]}
+    ended: Tree = {"conditions": [{"type": "Failed", "status": "True", "message": "it took too long"}]}
     async with TinyApi().serve() as api:
         api.accident = answer
         assert await followed(api, {**JOB, "status": ended}, judges=judges) == 1

@@ -45,7 +45,7 @@ def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(machine: M
     assert needs in told
     for name in ("second", "third", "fourth"):
         assert soon(partial(lambda one: lines_of(machine, one) != "", name))
-        assert needs in lines_of(machine, name)
+        assert lines_of(machine, name) == "needs 4 more cpu"
     fourth.terminate()
     fourth.communicate(timeout=SOON)
 

@@ -30,7 +30,8 @@ def reasons(kueue: Kueue) -> dict[str, str]:
 
 def pending(kueue: Kueue) -> dict[str, str]:
     """What `pykueue status` says."""
-    found = kueue.embedded.call(read_state(kueue.embedded.kube, "default")).pending_workloads
+    jobs = kueue.embedded.call(explained(kueue.embedded.kube, [*rows(kueue).values()], "default"))
+    found = kueue.embedded.call(read_state(kueue.embedded.kube, "default", jobs)).pending_workloads
     return {one.job.removeprefix("default/"): one.why for one in found}
 
 

@@ -4,33 +4,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from pykueue.api.jobsummary import JobState, JobSummary
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
 from pykueue.cli.amounts import readable
 from pykueue.cli.follow.jobend import end_of
 from pykueue.cli.follow.reasons import Preemptors
+from pykueue.cli.jobs.cluster import listed
+from pykueue.cli.queues import state
 from pykueue.cli.queues.state import (
-    DEPENDENT,
+    FailingJob,
     PendingWorkload,
     Queue,
     RetryingJob,
     ServerState,
-    is_crowded,
-    pending_workload,
     queue_of,
     read_state,
-    retrying_jobs,
     shown,
 )
-from pykueue.jobs.dependencies import GATED
-from pykueue.kube.port import JOBS, LOCAL_QUEUES
 from pykueue.testing.kueue import Kueue
+from tests.cli.clusters import asked
+from tests.fakes.tinyapi import in_background, status
 
 GI = 2**30
 QUEUES = Path(__file__).resolve().parents[3] / "examples/testing/queues.yaml"
-ASSIGN = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default,"
-MOST = "current podset request (9) > maximum capacity (4)"
 
 
 def condition(kind: str, status: str, message: str = "") -> dict[str, str]:
@@ -56,92 +55,50 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
     assert queue_of({"metadata": {"name": "new"}}) == Queue("new", "", {}, {}, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("conditions", "why"),
-    [
-        pytest.param([], "not considered yet", id="new"),
-        pytest.param([condition("QuotaReserved", "False", "too much")], "too much", id="no quota"),
-        pytest.param(
-            [condition("QuotaReserved", "False", f"{ASSIGN} previously considered podsets requests (0) + {MOST}")],
-            "can never start: asks for 9 cpu, this queue can have 4 at most",
-            id="more than there can be",
-        ),
-        pytest.param([condition("QuotaReserved", "False", GATED)], DEPENDENT, id="other jobs"),
-        pytest.param(
-            [condition("QuotaReserved", "True")], "quota is reserved; waiting for admission checks", id="checks"
-        ),
-        pytest.param([condition("QuotaReserved", "True"), condition("Admitted", "True")], None, id="admitted"),
-        pytest.param([condition("Finished", "True")], None, id="over"),
-    ],
-)
-def test_who_waits_is_told_from_who_does_not(conditions: list[dict[str, str]], why: str | None) -> None:
-    owner = {"kind": "Job", "name": "train", "controller": True}
-    tree: dict[str, Any] = {
-        "metadata": {"name": "job-train-1a2b3", "namespace": "lab", "ownerReferences": [owner]},
-        "spec": {"queueName": "gpu"},
-        "status": {"conditions": conditions},
-    }
-    assert pending_workload(tree) == (None if why is None else PendingWorkload("lab/train", "gpu", why))
-
-
-def test_who_has_quota_says_what_its_checks_say() -> None:
-    checks = [
-        {"name": "budget", "state": "Ready", "message": "paid"},
-        {"name": "capacity", "state": "Pending", "message": "ETA 5 min"},
-        {"name": "licence", "state": "Pending", "message": ""},
-    ]
-    tree = {
-        "metadata": {"name": "w", "namespace": "lab"},
-        "spec": {"queueName": "gpu"},
-        "status": {"conditions": [condition("QuotaReserved", "True")], "admissionChecks": checks},
-    }
-    why = "waiting for admission checks: capacity: ETA 5 min; licence: Pending"
-    assert pending_workload(tree) == PendingWorkload("lab/w", "gpu", why)
-
-
-@pytest.mark.parametrize(
-    ("pending", "reserving", "admitted", "crowded"),
-    [
-        pytest.param(1, 0, 0, True, id="waits for quota"),
-        pytest.param(0, 2, 1, True, id="waits for checks"),
-        pytest.param(0, 2, 2, False, id="does not wait"),
-    ],
-)
-def test_a_queue_is_looked_into_where_somebody(pending: int, reserving: int, admitted: int, crowded: bool) -> None:
-    counts = {"pendingWorkloads": pending, "reservingWorkloads": reserving, "admittedWorkloads": admitted}
-    assert is_crowded({"status": counts}) is crowded
-
-
-def test_where_one_object_tells_no_more_than_is_written_an_equal_one_does(kueue: Kueue) -> None:
+def test_what_waits_and_what_fails_is_as_in_the_list_of_jobs(kueue: Kueue) -> None:
     kueue.apply(QUEUES)
-    kueue.job("runs", queue="red", cpu=8)
-    kueue.job("judged", queue="red", cpu=8)
-    judged = kueue.client.get(JOBS, "judged", "default")
-    metadata = {"name": "equal", "labels": judged["metadata"]["labels"]}
-    spec = {"template": judged["spec"]["template"]}
-    del spec["template"]["metadata"]
-    kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
-    # The controllers' own way to the API shows what is stored, as an API server of a cluster does.
-    found = kueue.embedded.call(read_state(kueue.embedded.kube, "default")).pending_workloads
-    assert not condition_of(kueue.workload("equal"), WorkloadCondition.QUOTA_RESERVED)
-    assert {one.job: one.why for one in found} == {
-        f"default/{name}": "couldn't assign flavors to pod set main: "
-        "insufficient unused quota for cpu in flavor default, 8 more needed"
-        for name in ("judged", "equal")
-    }
-
-
-def test_who_has_just_come_is_shown_before_the_status_of_its_queue_is_written(kueue: Kueue) -> None:
-    kueue.apply(QUEUES)
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "9"}}}
-    metadata = {"name": "huge", "labels": {"kueue.x-k8s.io/queue-name": "red"}}
-    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
-    kueue.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}, "default")
-    (door,) = [one for one in kueue.client.list(LOCAL_QUEUES) if one["metadata"]["name"] == "red"]
-    assert not is_crowded(door)
-    assert [one.job for one in kueue.embedded.call(read_state(kueue.embedded.kube, "default")).pending_workloads] == [
-        "default/huge"
+    jobs = [
+        JobSummary("default", "a", JobState.PENDING, queue="red", reason="needs 1 more cpu"),
+        JobSummary("default", "b", JobState.HELD, queue="red", reason="held"),
+        JobSummary("default", "c", JobState.FAILING, queue="red", reason="no such image"),
+        JobSummary("default", "d", JobState.RUNNING, queue="red"),
+        JobSummary("default", "e", JobState.HELD, reason="it is suspended and names no queue"),
     ]
+    found = kueue.embedded.call(read_state(kueue.embedded.kube, "default", jobs))
+    assert found.pending_workloads == (
+        PendingWorkload("default/a", "red", "needs 1 more cpu"),
+        PendingWorkload("default/b", "red", "held"),
+    )
+    assert found.failing == (FailingJob("default/c", "red", "no such image"),)
+
+
+def test_a_user_with_few_rights_sees_his_queues_and_what_is_left_out(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response | None:
+        kind = request.path.rpartition("/")[2]
+        if kind in ("nodes", "clusterqueues") or (kind != "version" and "/namespaces/" not in request.path):
+            return status(403, "Forbidden", f'{kind} is forbidden: User "ann" cannot list resource "{kind}"')
+        return None
+
+    door = {
+        "metadata": {"name": "main", "namespace": "default"},
+        "spec": {"clusterQueue": "big"},
+        "status": {
+            "pendingWorkloads": 1,
+            "reservingWorkloads": 2,
+            "flavorsReservation": [{"name": "a", "resources": [{"name": "cpu", "total": "2"}]}],
+        },
+    }
+    with in_background() as api:
+        api.accident = answer
+        api.objects["localqueues"] = {"default/main": door}
+        done = asked(api, tmp_path, "status")
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.stdout.splitlines()[2:]] == [
+        ["QUEUE", "COHORT", "RUNNING", "PENDING"],
+        ["main", "-", "2", "1"],
+    ]
+    notes = [line.partition(": ")[2].partition(":")[0] for line in done.stderr.splitlines()]
+    assert notes == ["the machine is left out", "quotas are left out", "only namespace default is shown"]
 
 
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
@@ -162,14 +119,17 @@ def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
     assert kueue.embedded.call(preemptors.said(later, workload)) == unnamed
 
 
-def test_a_job_between_two_attempts_says_when_the_next_one_starts(kueue: Kueue) -> None:
+def test_a_job_between_two_attempts_says_when_the_next_one_starts(
+    kueue: Kueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kueue.apply(QUEUES)
     kueue.job("flaky", queue="red", backoffLimit=2)
-    doors = {("default", "red"): "red"}
+    monkeypatch.setattr(state, "SystemClock", lambda: kueue.embedded.clock)
 
     def said() -> list[str]:
-        found = kueue.embedded.call(retrying_jobs(kueue.embedded.kube, "default", doors, kueue.now))
-        return [f"{one.job} in {one.queue}: {one.why}" for one in found]
+        jobs, _ = kueue.embedded.call(listed(kueue.embedded.kube, "default", ""))
+        found = kueue.embedded.call(read_state(kueue.embedded.kube, "default", jobs.summaries()))
+        return [f"{one.job} in {one.queue}: {one.why}" for one in found.retrying]
 
     def seconds(attempt: str) -> int:
         (words,) = said()

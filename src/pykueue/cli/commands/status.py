@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,6 +14,10 @@ from pykueue.base.units import MICROS
 from pykueue.cli.flags import Count
 from pykueue.cli.serverstate import ServerRecord, data_folder, data_option, fail, read_record
 from pykueue.cli.tables import duration
+
+if TYPE_CHECKING:
+    from pykueue.cli.queues.state import ServerState
+    from pykueue.kube.client.http import HttpKube
 
 LOOK_AGAIN_MICROS: Final = MICROS // 20
 
@@ -115,9 +119,24 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
     else:
         click.echo(target.connection.server)
-    from pykueue.cli.queues.state import shown, whole_state
+    from pykueue.cli.messages import tell
+    from pykueue.cli.queues.state import shown
     from pykueue.cli.session import asked
 
-    state = asked(target, "status", lambda kube: whole_state(kube, target.connection.namespace), code=2)
+    state = asked(target, "status", lambda kube: state_of(kube, target.connection.namespace), code=2)
     for line in shown(state, "" if target.folder is None else data_option(target.folder)):
         click.echo(printable(line))
+    for note in state.notes:
+        tell(note)
+
+
+async def state_of(kube: "HttpKube", namespace: str) -> "ServerState":
+    """The state of a server; of one namespace where this user may not see the others."""
+    from msgspec.structs import replace
+
+    from pykueue.cli.jobs.source import Asked, active
+    from pykueue.cli.queues.state import whole_state
+
+    found = await active(kube, Asked("", namespace))
+    state = await whole_state(kube, namespace, found.rows)
+    return replace(state, notes=(*state.notes, *found.notes))

@@ -1,6 +1,6 @@
 """`pykueue stop` and `pykueue resume`: hold a queue or a Workload, and let it go on, as kueuectl does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -160,7 +160,7 @@ def resume_workload(name: str, **given: Any) -> None:
     changed("Workload", name, {"active": True}, given, verb="resumed", refused=why_held)
 
 
-def why_held(workload: Tree) -> str:
+def why_held(workload: Mapping[str, object]) -> str:
     """Why a Workload cannot be resumed: the job controller would stop it again; empty if it can."""
     from pykueue.api.names import Annotation
     from pykueue.api.trees import mappings, member, text
@@ -188,7 +188,7 @@ def changed(
     given: dict[str, Any],
     *,
     verb: str = "",
-    refused: Callable[[Tree], str] | None = None,
+    refused: Callable[[Mapping[str, object]], str] | None = None,
 ) -> None:
     """Change the spec of an object and print the line about it; kueuectl has no verb in that of a queue.
 
@@ -204,7 +204,7 @@ def changed(
     target = chosen(given["kubeconfig"], given["context"], given["data"])
     namespace = (given.get("namespace") or target.connection.namespace) if resource.namespaced else ""
 
-    async def written(kube: "HttpKube") -> Tree:
+    async def written(kube: "HttpKube") -> Mapping[str, object]:
         if refused is not None and (why := refused(decoded(await kube.get(resource, name, namespace)))):
             fail(why, 1)
         return await merge(kube, resource, name, change, namespace, dry_run=dry_run)

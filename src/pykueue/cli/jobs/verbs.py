@@ -17,6 +17,7 @@ from pykueue.cli.jobs.source import who_am_i
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED
+from pykueue.engine.decisions import EvictionReason
 from pykueue.jobs.activation import HOLD, YES
 from pykueue.kube.port import (
     JOBS,
@@ -58,11 +59,16 @@ class Verb(Frozen):
     """The answer once the Workload shows the effect of the value that was set; None before that."""
 
 
-DEACTIVATED: Final = Answer(
-    "is deactivated, by an administrator or by a limit of retries; only an administrator can activate it again, by "
-    "setting spec.active of its Workload to true",
-    ERROR,
-)
+def deactivated(workload: Workload) -> Answer:
+    """The answer about a job that its owner does not hold and whose Workload is inactive."""
+    evicted = condition(workload, WorkloadCondition.EVICTED)
+    # Kueue's reasons for a deactivation of its own have a cause after this word.
+    cause = text(evicted, "message") if text(evicted, "reason") not in ("", EvictionReason.DEACTIVATED) else ""
+    return Answer(
+        f"is deactivated: {cause or 'spec.active of its Workload is false'}; who may change Workloads queues it again "
+        f"with `pykueue resume workload {text(workload, 'metadata', 'name')}`",
+        ERROR,
+    )
 
 
 def before_hold(job: Chosen, workload: Workload) -> Answer | None:
@@ -84,15 +90,15 @@ def before_release(job: Chosen, workload: Workload) -> Answer | None:
     """A job that is not held."""
     if has_hold(job):
         return None
-    return DEACTIVATED if not is_active(workload) and not deactivated_by(workload) else Answer("is not held")
+    return deactivated(workload) if is_deactivated(workload) else Answer("is not held")
 
 
 def after_release(_job: Chosen, workload: Workload, _value: str | None) -> Answer | None:
     """The Workload is active, or will be when its quota is released."""
     if is_active(workload):
         return Answer("released")
-    if not deactivated_by(workload):
-        return DEACTIVATED
+    if is_deactivated(workload):
+        return deactivated(workload)
     return Answer("released; it is queued again when its processes have stopped") if is_reserved(workload) else None
 
 
@@ -100,8 +106,8 @@ def before_requeue(job: Chosen, workload: Workload) -> Answer | None:
     """A job that is held, deactivated, or does not run."""
     if has_hold(job):
         return Answer(f"is held; use `pykueue release {job.name}`", ERROR)
-    if not is_active(workload) and not deactivated_by(workload):
-        return DEACTIVATED
+    if is_deactivated(workload):
+        return deactivated(workload)
     evicted = text(condition(workload, WorkloadCondition.EVICTED), "status") == "True"
     if workload and (evicted or not is_reserved(workload)):
         return Answer("is being stopped already, and queued again" if is_reserved(workload) else "is pending already")
@@ -137,6 +143,11 @@ def is_active(workload: Workload) -> bool:
 def deactivated_by(workload: Workload) -> str:
     """Why the job controller has deactivated a Workload; empty if it has not."""
     return text(workload, "metadata", "annotations", Annotation.DEACTIVATED_BY)
+
+
+def is_deactivated(workload: Workload) -> bool:
+    """Whether a Workload is inactive, and not because its owner holds or requeues it."""
+    return not is_active(workload) and not deactivated_by(workload)
 
 
 def is_reserved(workload: Workload) -> bool:

@@ -281,9 +281,10 @@ def slurm_variables(array: "Array | None", resources: Tree, folder: str) -> list
     cores = parse_quantity(text(resources, "requests", "cpu"))
     found: list[Tree] = [
         from_field("SLURM_JOB_NAME", NAME_FIELD),
-        *([{"name": "SLURM_SUBMIT_DIR", "value": literal(folder)}] if folder else []),
         {"name": "SLURM_CPUS_PER_TASK", "value": str(max(1, cores.nanos // NANO))},
     ]
+    if folder:
+        found.append({"name": "SLURM_SUBMIT_DIR", "value": literal(folder)})
     if array is None:
         return [*found, from_field("SLURM_JOB_ID", UID_FIELD)]
     numbers = {"COUNT": array.count, "MIN": array.runs[0].first, "MAX": array.runs[-1].last}
