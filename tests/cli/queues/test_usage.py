@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykueue.cli.formats import table_lines
+from pykueue.cli.formats import csv_lines, table_lines
 from pykueue.cli.queues.examples import cluster_queue
-from pykueue.cli.queues.usage import COLUMNS, Usage, bar, document, local_rows, usage
+from pykueue.cli.queues.usage import COLUMNS, CSV, Usage, bar, document, local_rows, object_names, usage
 
 
 def queue(name: str, cohort: str, nominal: str, used: str = "0", borrowed: str = "0", pending: int = 0) -> Any:
@@ -83,6 +83,20 @@ def test_a_table_and_a_document() -> None:
     items: Any = document(rows)["items"]
     row = items[1]
     assert (row["used"], row["nominal"], row["borrowed"], row["lent"]) == ("2500m", "2", "500m", None)
+
+
+def test_programs_get_numbers_and_names() -> None:
+    both = queue("a", "lab", "2", "2500m", "500m")
+    more = {"name": "memory", "nominalQuota": "4Gi"}
+    both["spec"]["resourceGroups"][0]["flavors"][0]["resources"].append(more)
+    rows = usage([both], [])
+    assert csv_lines(rows, CSV, no_headers=True) == [
+        "cohort,lab,,default,cpu,2.5,2,,0.5,1,0",
+        "cohort,lab,,default,memory,0,4294967296,,0,1,0",
+        "clusterqueue,a,lab,default,cpu,2.5,2,0.5,,1,0",
+        "clusterqueue,a,lab,default,memory,0,4294967296,0,,1,0",
+    ]
+    assert object_names(rows) == ["cohort.kueue.x-k8s.io/lab", "clusterqueue.kueue.x-k8s.io/a"]
 
 
 def test_local_queues_are_shown_without_quota() -> None:

@@ -40,7 +40,7 @@ def top(
 
     In a bar, # is quota of its own in use, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is in its
     row. On a terminal the table is updated until Ctrl-C. Users who may not read ClusterQueues see what the LocalQueues
-    of their namespace use.
+    of their namespace use. With -o csv, amounts are numbers of cores, bytes or units.
 
     \b
     Example:
@@ -50,8 +50,9 @@ def top(
 
     Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
     """
+    from pykueue.base.text import printable
     from pykueue.cli.formats import echo, printed
-    from pykueue.cli.queues.usage import COLUMNS, document
+    from pykueue.cli.queues.usage import COLUMNS, CSV, document, object_names
     from pykueue.cli.screen import repaint
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
@@ -60,11 +61,14 @@ def top(
     within = namespace or target.connection.namespace
 
     def lines(rows: Sequence["Usage"]) -> list[str]:
+        if output == "name":
+            # A queue has a row for each resource of each flavor.
+            return [printable(name) for name in object_names(rows)]
         shown = printed(
             rows,
-            COLUMNS,
+            CSV if output == "csv" else COLUMNS,
             output,
-            name=lambda row: f"{row.kind}/{row.name}",
+            name=lambda row: row.name,
             document=lambda: document(rows),
             no_headers=no_headers,
         )

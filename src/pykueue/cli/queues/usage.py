@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from pykueue.api.names import GROUP
 from pykueue.api.trees import Tree, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import amount_text
@@ -13,6 +14,8 @@ from pykueue.cli.queues.quotas import quotas, reserved
 BAR: Final = 20
 """Characters of a bar."""
 OWN, BORROWED, IDLE = "#", "+", "."
+KINDS: Final = {"cohort": "cohort", "queue": "clusterqueue", "localqueue": "localqueue"}
+"""What kubectl calls the kinds of rows."""
 
 
 class Usage(Frozen):
@@ -177,6 +180,20 @@ def shown(row: Usage, value: int | None) -> str:
     return "-" if value is None else readable(row.resource, value)
 
 
+def number(row: Usage, value: int | None) -> str:
+    """An amount for programs, as a number of cores, bytes or units; empty if there is none."""
+    if value is None:
+        return ""
+    if row.resource != "cpu":
+        return str(value)
+    return f"{value // 1000}.{value % 1000:03}".rstrip("0").removesuffix(".")
+
+
+def object_names(rows: Sequence[Usage]) -> list[str]:
+    """The objects of some rows as kubectl names them, each once."""
+    return list(dict.fromkeys(f"{KINDS[row.kind]}.{GROUP}/{row.name}" for row in rows))
+
+
 COLUMNS: Final[Sequence[Column[Usage]]] = (
     Column("NAME", lambda row: f"{'  ' * row.depth}{row.name}"),
     Column("FLAVOR", lambda row: row.flavor, shrinks=True),
@@ -189,3 +206,17 @@ COLUMNS: Final[Sequence[Column[Usage]]] = (
     Column("RUNNING", lambda row: str(row.running), ">"),
     Column("PENDING", lambda row: str(row.pending), ">"),
 )
+CSV: Final[Sequence[Column[Usage]]] = (
+    Column("KIND", lambda row: KINDS[row.kind]),
+    Column("NAME", lambda row: row.name),
+    Column("COHORT", lambda row: row.cohort),
+    Column("FLAVOR", lambda row: row.flavor),
+    Column("RESOURCE", lambda row: row.resource),
+    Column("USED", lambda row: number(row, row.used)),
+    Column("NOMINAL", lambda row: number(row, row.nominal)),
+    Column("BORROWED", lambda row: number(row, row.borrowed if row.kind == "queue" else None)),
+    Column("LENT", lambda row: number(row, row.lent)),
+    Column("RUNNING", lambda row: str(row.running)),
+    Column("PENDING", lambda row: str(row.pending)),
+)
+"""For programs: amounts are numbers of cores, bytes or units."""
