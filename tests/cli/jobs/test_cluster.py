@@ -100,6 +100,9 @@ def test_a_job_that_waits_for_another_says_for_which_and_that_it_never_starts(ku
     del waits["train"]
     waits["evaluate"] = "can never start: job train failed"
     assert reasons(kueue) == (waits, waits)
+    kueue.delete("train")
+    waits["evaluate"] = "can never start: job train does not exist"
+    assert reasons(kueue) == (waits, waits)
 
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown(kueue: Kueue) -> None:

@@ -79,6 +79,14 @@ def test_changes_in_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.startswith(expected)
 
 
+def test_a_pipe_has_the_same_columns_from_beginning_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = Changes(ManualClock(), None, all_namespaces=False, no_headers=False)
+    changes.show(Look((row("a"),)))
+    changes.show(Look((row("a"), row("b", progress="1/3"))))
+    header, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert (header[4], first[4], second[4]) == ("TASKS", "-", "1/3")
+
+
 def test_a_screen_fits_the_terminal_and_is_painted_over(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

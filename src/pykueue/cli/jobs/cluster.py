@@ -46,6 +46,8 @@ class ClusterJobs:
         """By UID."""
         self.others: dict[str, Other] = {}
         """Jobs as those see them that wait for them, by namespace and name; also those that have ended."""
+        self.complete = False
+        """Whether these are all jobs of their namespaces, so that one that is missing does not exist."""
         self.dependent: set[str] = set()
         """UIDs of jobs that wait for others, or for a time."""
         self.workloads: dict[str, Workload] = {}
@@ -96,9 +98,9 @@ class ClusterJobs:
             self.others[key] = other
 
     def depends(self, job: JobView) -> str:
-        """Which jobs a Job waits for; one that is not known, as it was not listed, is taken for unfinished."""
+        """Which jobs a Job waits for; one that may not have been listed is taken for unfinished."""
         within = job.metadata.namespace or ""
-        unknown = Other(State.UNFINISHED)
+        unknown = None if self.complete else Other(State.UNFINISHED)
         return dependency(job, lambda name: self.others.get(f"{within}/{name}", unknown), self.clock.now())
 
     def workload(self, old: Workload | None, new: Workload | None) -> None:
@@ -176,6 +178,7 @@ async def listed(kube: Kube, namespace: str, labels: str) -> tuple[ClusterJobs, 
     Raises `DeniedError` if the Jobs may not be listed.
     """
     found = ClusterJobs()
+    found.complete = not labels
     notes: list[str] = []
     async for raw in items(kube, JOBS, namespace, labels):
         found.job(None, read_job(raw))

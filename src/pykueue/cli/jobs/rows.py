@@ -27,13 +27,16 @@ ORDER: Final = ("cpu", "memory", GPU, "amd.com/gpu")
 
 
 def columns(
-    rows: Sequence[JobSummary], output: str | None, now: Instant, *, all_namespaces: bool
+    rows: Sequence[JobSummary], output: str | None, now: Instant, *, all_namespaces: bool, tasks: bool = False
 ) -> list[Column[JobSummary]]:
-    """The columns of jobs that run or wait; csv has one for each fact, with timestamps and seconds."""
+    """The columns of jobs that run or wait; csv has one for each fact, with timestamps and seconds.
+
+    That of tasks is there if a row has some, or if `tasks` says so.
+    """
     if output == "csv":
         return [*CSV]
     wide = output == "wide"
-    tasks = wide or any(row.progress for row in rows)
+    tasks = tasks or wide or any(row.progress for row in rows)
     return [
         Column("NAME", lambda row: f"{row.namespace}/{row.name}" if all_namespaces else row.name),
         Column("QUEUE", lambda row: row.queue or NONE),

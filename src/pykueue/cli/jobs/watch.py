@@ -119,7 +119,7 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
     from pykueue.api.codec import decode_as
     from pykueue.api.workload import Workload
     from pykueue.cli.jobs.cluster import ClusterJobs
-    from pykueue.cli.jobs.places import places
+    from pykueue.cli.queues.places import places
     from pykueue.jobs.batch import JobView, read_job
     from pykueue.kube.informer import Informer
     from pykueue.kube.port import JOBS, PODS, WORKLOADS
@@ -134,6 +134,7 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
     )
     pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock, namespace=where)
     known = ClusterJobs()
+    known.complete = not asked.labels
     jobs.listen(lambda change: known.job(change.old, change.new))
     workloads.listen(lambda change: known.workload(change.old, change.new))
     pods.listen(lambda change: known.pod(change.old, change.new))
@@ -222,7 +223,8 @@ class Changes:
             return [json_text(row, indent=0) for row in rows]
         if self.output == "yaml":
             return [f"---\n{yaml_text(row)}" for row in rows]
-        made = columns(rows, self.output, self.clock.now(), all_namespaces=self.all_namespaces)
+        # The header is printed once, so its columns must fit rows that come later.
+        made = columns(rows, self.output, self.clock.now(), all_namespaces=self.all_namespaces, tasks=True)
         if self.output == "csv":
             return csv_lines(rows, made, no_headers=self.headless)
         return list(
