@@ -16,6 +16,8 @@ from pykueue.apiserver.auth.kubeconfigs import kubeconfig, write
 from pykueue.apiserver.auth.users import Users
 from pykueue.cli import completion
 from pykueue.cli.main import COMMANDS, cli
+from tests.cli.clusters import kubeconfig_of
+from tests.fakes.tinyapi import in_background
 
 
 def offered(*words: str) -> list[str]:
@@ -46,7 +48,9 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> None:
             {"metadata": {"name": "failed"}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}},
         ],
     }
-    monkeypatch.setattr(completion, "page", lambda params, resource, fields: there[resource])
+    monkeypatch.setattr(
+        completion, "first_of", lambda params, resource, wanted: [one for one in there[resource] if wanted(one)]
+    )
 
 
 def test_commands_and_options_are_offered_without_importing_them() -> None:
@@ -115,6 +119,16 @@ def test_at_most_a_hundred_names_and_none_twice() -> None:
     assert len(offered("list", "kwl", "--for", "x")) == 0
     assert len(offered("delete", "kwl", "x")) == 100
     assert "x1" not in offered("delete", "kwl", "x1", "x1")
+
+
+def test_a_job_of_which_a_pod_has_succeeded_is_offered_behind_many_that_have_ended(tmp_path: Path) -> None:
+    ended = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+    with in_background() as api:
+        api.objects["jobs"] = {
+            f"default/{name}": {"metadata": {"name": name, "namespace": "default"}, "status": state}
+            for name, state in ((*((f"x{number}", ended) for number in range(600)), ("y", {"succeeded": 1})))
+        }
+        assert offered("cancel", "--kubeconfig", str(kubeconfig_of(api, tmp_path)), "") == ["y"]
 
 
 def test_a_server_that_is_away_is_not_mentioned(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.cli.follow.jobend import code_of, codes_of, contains, end_of, pods_of
+from pykueue.cli.jobend import code_of, codes_of, contains, end_of, pods_of
 
 
 @pytest.mark.parametrize(

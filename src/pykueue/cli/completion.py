@@ -1,7 +1,7 @@
 """What a shell offers for a word: names of queues, jobs and other objects, for `shell_complete=` of an option.
 
-Each function asks the server that the words before it choose, for one page and for at most `WAIT_SECONDS`. If the
-server does not answer, nothing is offered, and nothing is printed.
+Each function asks the server that the words before it choose, for as many pages as it needs and for at most
+`WAIT_SECONDS`. If the server does not answer, nothing is offered, and nothing is printed.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ PAGE_ITEMS: Final = 500
 WAIT_SECONDS: Final = 2.0
 
 
-def names(resource: str, keep: Keep | None = None, *, fields: str = "") -> Completer:
-    """A function that offers the names of objects; `resource` is the name of a constant of `kube.port`.
-
-    `fields` is a field selector, for a page that is not filled by what `keep` leaves out.
-    """
+def names(resource: str, keep: Keep | None = None) -> Completer:
+    """A function that offers the names of objects; `resource` is the name of a constant of `kube.port`."""
 
     def offer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         given = ctx.params.get(param.name or "")
         typed = given if isinstance(given, tuple) else ()
-        kept = (one for one in asked(ctx, resource, fields) if keep is None or keep(one))
-        found = dict.fromkeys(text(one, "metadata", "name") for one in kept)
-        return [name for name in found if name.startswith(incomplete) and name not in typed][:OFFERED_MAX]
+
+        def wanted(tree: Tree) -> bool:
+            name = text(tree, "metadata", "name")
+            return name.startswith(incomplete) and name not in typed and (keep is None or keep(tree))
+
+        return list(dict.fromkeys(text(one, "metadata", "name") for one in asked(ctx, resource, wanted)))[:OFFERED_MAX]
 
     return offer
 
@@ -53,12 +53,12 @@ def one_of(*words: str) -> Completer:
     return lambda ctx, param, incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-def asked(ctx: click.Context, resource: str, fields: str = "") -> list[Tree]:
+def asked(ctx: click.Context, resource: str, wanted: Keep) -> list[Tree]:
     """Objects of the server and the namespace that the command line chooses; none if it does not answer in time."""
     params = {key: value for one in chain(ctx) for key, value in one.params.items()}
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            return page(params, resource, fields)
+            return first_of(params, resource, wanted)
     except (Exception, SystemExit):
         # Whatever goes wrong, a shell that waits for words must not get an error message.
         return []
@@ -72,8 +72,8 @@ def chain(ctx: click.Context) -> list[click.Context]:
     return found
 
 
-def page(params: dict[str, object], resource: str, fields: str = "") -> list[Tree]:
-    """One page of objects."""
+def first_of(params: dict[str, object], resource: str, wanted: Keep) -> list[Tree]:
+    """The first wanted objects, as many as are offered, or as come in time."""
     import asyncio
 
     import msgspec
@@ -84,23 +84,30 @@ def page(params: dict[str, object], resource: str, fields: str = "") -> list[Tre
     from pykueue.kube import port
     from pykueue.kube.client.http import Call, HttpKube, collection, query
 
-    kind = getattr(port, resource)
     kubeconfig, context, data = (
         str(params[name]) if params.get(name) else None for name in ("kubeconfig", "context", "data")
     )
     target = chosen(kubeconfig, context, data)
-    namespace = str(params.get("namespace") or target.connection.namespace)
-    where = collection(kind, "" if params.get("all_namespaces") else namespace)
-    path = where + query(limit=str(PAGE_ITEMS), fieldSelector=fields)
+    namespace = "" if params.get("all_namespaces") else str(params.get("namespace") or target.connection.namespace)
+    kind = getattr(port, resource)
 
     async def ask() -> list[Tree]:
         kube = HttpKube(target.connection, SystemClock(), agent="pykueue-completion")
+        found: list[Tree] = []
+        terms = {"limit": str(PAGE_ITEMS)}
         try:
-            async with timeout(WAIT_SECONDS):
-                answer = await kube.exchange(Call("GET", path, f"list {kind}"))
-            return [one for _, one in mappings(msgspec.json.decode(answer.body), "items")]
+            with contextlib.suppress(TimeoutError):
+                async with timeout(WAIT_SECONDS):
+                    while len(found) < OFFERED_MAX:
+                        path = collection(kind, namespace) + query(**terms)
+                        page = msgspec.json.decode((await kube.exchange(Call("GET", path, f"list {kind}"))).body)
+                        found += (one for _, one in mappings(page, "items") if wanted(one))
+                        terms["continue"] = text(page, "metadata", "continue")
+                        if not terms["continue"]:
+                            break
         finally:
             await kube.close()
+        return found
 
     return asyncio.run(ask())
 
@@ -117,10 +124,9 @@ def is_active(workload: Tree) -> bool:
 
 def is_unfinished(job: Tree) -> bool:
     """Whether a Job has not ended."""
-    return not any(
-        text(one, "type") in ("Complete", "Failed") and text(one, "status") == "True"
-        for _, one in mappings(job, "status", "conditions")
-    )
+    from pykueue.cli.jobend import end_of
+
+    return end_of(job) is None
 
 
 def is_held(job: Tree) -> bool:
@@ -151,8 +157,8 @@ def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 namespaces: Final = names("NAMESPACES")
 jobs: Final = names("JOBS")
-unfinished_jobs: Final = names("JOBS", is_unfinished, fields="status.successful=0")
-held_jobs: Final = names("JOBS", is_held, fields="status.successful=0")
+unfinished_jobs: Final = names("JOBS", is_unfinished)
+held_jobs: Final = names("JOBS", is_held)
 local_queues: Final = names("LOCAL_QUEUES")
 running_local_queues: Final = names("LOCAL_QUEUES", lambda queue: not is_stopped(queue))
 stopped_local_queues: Final = names("LOCAL_QUEUES", is_stopped)

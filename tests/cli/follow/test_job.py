@@ -13,7 +13,7 @@ from aiohttp import web
 from pykueue.api.core import Tree
 from pykueue.cli.follow import output
 from pykueue.cli.follow.job import Following
-from pykueue.cli.follow.jobend import killed
+from pykueue.cli.jobend import killed
 from pykueue.cli.run.submission import next_name
 from pykueue.cli.target import Target
 from pykueue.kube.client.connection import Connection

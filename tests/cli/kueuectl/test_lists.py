@@ -7,9 +7,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from pykueue.cli.kueuectl.discovery import ForError, object_called, positions, resource_called
+from pykueue.cli.kueuectl.discovery import ForError, object_called, resource_called
 from pykueue.cli.kueuectl.listing import LISTED, Row, Wanted
 from pykueue.cli.kueuectl.lists import AGAIN_SECONDS, Answer, Lines, Question, answer, changes, show
+from pykueue.cli.queues.places import positions
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import DeniedError, GoneError, NotFoundError, Resource, UnansweredError
 

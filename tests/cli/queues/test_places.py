@@ -7,7 +7,7 @@ import pytest
 
 from pykueue.api.jobsummary import JobState
 from pykueue.cli.jobs.cluster import ClusterJobs
-from pykueue.cli.jobs.places import ROOT, places
+from pykueue.cli.queues.places import ROOT, places
 from pykueue.jobs.batch import read_job
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import DeniedError, KubeError, NotFoundError, UnansweredError

@@ -10,8 +10,8 @@ from pykueue.api.jobsummary import JobState, JobSummary
 from pykueue.api.names import WorkloadCondition
 from pykueue.bridge.sentences import condition as condition_of
 from pykueue.cli.amounts import readable
-from pykueue.cli.follow.jobend import end_of
 from pykueue.cli.follow.reasons import Preemptors
+from pykueue.cli.jobend import end_of
 from pykueue.cli.jobs.cluster import listed
 from pykueue.cli.queues import state
 from pykueue.cli.queues.state import (

@@ -17,7 +17,11 @@ from pykueue.base.units import MICROS
 from pykueue.bridge.sentences import condition, held_text, pending_text, shrinkable
 from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.follow.admitted import borrowing_note, node_problem, start_problem
-from pykueue.cli.follow.jobend import (
+from pykueue.cli.follow.needed import annotations_of, why_held
+from pykueue.cli.follow.output import Output
+from pykueue.cli.follow.reasons import LOOKS, Preemptors, with_reason
+from pykueue.cli.groups import INTERRUPTED
+from pykueue.cli.jobend import (
     blamed_on_pods,
     codes_of,
     end_of,
@@ -27,10 +31,6 @@ from pykueue.cli.follow.jobend import (
     pods_of,
     started_at,
 )
-from pykueue.cli.follow.needed import annotations_of, why_held
-from pykueue.cli.follow.output import Output
-from pykueue.cli.follow.reasons import LOOKS, Preemptors, with_reason
-from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED, rejected_credentials

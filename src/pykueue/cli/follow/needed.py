@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pykueue.api.core import Tree
 from pykueue.api.trees import mapping
 from pykueue.base.units import Instant
-from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.jobend import end_of
 from pykueue.jobs.dependencies import Needs, Other, State, needs_of, phrase
 from pykueue.kube.port import JOBS, Kube, NotFoundError
 

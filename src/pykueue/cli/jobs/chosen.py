@@ -9,7 +9,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
-from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.serverstate import UNAUTHORIZED, fail

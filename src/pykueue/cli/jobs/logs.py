@@ -7,9 +7,9 @@ from pykueue.api.names import COMPLETION_INDEX
 from pykueue.api.trees import text
 from pykueue.base.clock import SystemClock
 from pykueue.cli.follow.job import RAN, Following
-from pykueue.cli.follow.jobend import pods_of, started_at
 from pykueue.cli.follow.output import Output
 from pykueue.cli.groups import INTERRUPTED
+from pykueue.cli.jobend import pods_of, started_at
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything

@@ -70,7 +70,7 @@ async def active(kube: HttpKube, asked: Asked) -> Found:
         return Found(await with_reasons(kube, rows, own[1]), own[1], notes=own[2])
     # Only a server without this API needs these modules.
     from pykueue.cli.jobs.cluster import listed
-    from pykueue.cli.jobs.places import places
+    from pykueue.cli.queues.places import places
 
     (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
     found.update()

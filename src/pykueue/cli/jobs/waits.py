@@ -13,7 +13,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
-from pykueue.cli.follow.jobend import codes_of, end_of, pods_of
+from pykueue.cli.jobend import codes_of, end_of, pods_of
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything

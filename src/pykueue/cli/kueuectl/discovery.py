@@ -8,7 +8,7 @@ import msgspec
 from pykueue.api.trees import Tree, items, mappings, member, text
 from pykueue.base.struct import Frozen
 from pykueue.kube.client.http import Call, HttpKube
-from pykueue.kube.port import DeniedError, KubeError, NotFoundError, Resource, UnansweredError
+from pykueue.kube.port import DeniedError, NotFoundError, Resource, UnansweredError
 
 
 class Served(Frozen):
@@ -97,26 +97,3 @@ async def object_called(kube: HttpKube, given: str, namespace: str) -> tuple[Ser
         where = f" in namespace {within}" if within else ""
         raise ForError(f"--for: {served.resource} {name} not found{where}") from error
     return served, found
-
-
-async def positions(kube: HttpKube, queues: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The place of each pending Workload in its LocalQueue, where the server has the visibility API and shows it.
-
-    `queues` are namespaces and names of LocalQueues; the places are by namespace and name of the Workload.
-    """
-    root = "/apis/visibility.kueue.x-k8s.io/v1beta2"
-    if not await fetched(kube, root):
-        return {}
-    found: dict[tuple[str, str], int] = {}
-    for namespace, queue in queues:
-        path = f"{root}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads?limit=100000"
-        try:
-            summary = await fetched(kube, path)
-        except KubeError:
-            continue
-        for _, one in mappings(summary, "items"):
-            place = member(one, "positionInLocalQueue")
-            found[text(one, "metadata", "namespace"), text(one, "metadata", "name")] = (
-                place if isinstance(place, int) else 0
-            )
-    return found

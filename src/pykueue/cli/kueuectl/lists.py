@@ -15,10 +15,11 @@ from pykueue.base.text import printable
 from pykueue.base.timers import doze
 from pykueue.base.units import Instant
 from pykueue.cli.formats import echo, printed
-from pykueue.cli.kueuectl.discovery import Served, kinds_of, positions
+from pykueue.cli.kueuectl.discovery import Served, kinds_of
 from pykueue.cli.kueuectl.listing import Listed, Row, Wanted, job_type, nothing_found, owners, status
 from pykueue.cli.kueuectl.writes import bare
 from pykueue.cli.objects import each
+from pykueue.cli.queues.places import positions
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.tables import KUBECTL_GAP
 from pykueue.kube.client.http import HttpKube

@@ -7,7 +7,7 @@ import msgspec
 
 from pykueue.api.names import Annotation
 from pykueue.api.trees import Tree, has, mapping, mappings, member, text
-from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.jobend import end_of
 from pykueue.node.supervision.followers import ANNOTATION as FOLLOWER
 
 DROPPED: Final = frozenset(

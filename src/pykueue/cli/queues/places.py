@@ -1,4 +1,4 @@
-"""Places in line on a cluster, from the visibility API where it is served and allowed."""
+"""Places in line, from the visibility API where it is served and allowed."""
 
 import asyncio
 from collections.abc import Iterable
@@ -23,8 +23,10 @@ class Owner(Wire):
 
 
 class Metadata(Wire):
-    """The owners of a Workload."""
+    """The name and the owners of a Workload."""
 
+    namespace: str = ""
+    name: str = ""
     owner_references: tuple[Owner, ...] = ()
 
 
@@ -33,6 +35,7 @@ class Row(Wire):
 
     metadata: Metadata = Metadata()
     position_in_cluster_queue: int = 0
+    position_in_local_queue: int = 0
 
 
 class Rows(Wire):
@@ -45,17 +48,26 @@ ROWS: Final = msgspec.json.Decoder(Rows)
 
 
 async def places(kube: HttpKube, queues: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The place in its ClusterQueue, from 1, of each job that waits in these queues, by the job's UID.
+    """The place in its ClusterQueue, from 1, of each job that waits in these queues, by the job's UID."""
+    rows = await pending(kube, queues)
+    return {one.uid: row.position_in_cluster_queue + 1 for row in rows for one in row.metadata.owner_references}
 
-    `queues` are namespaces and names of LocalQueues. Those that the server does not show are left out.
-    """
+
+async def positions(kube: HttpKube, queues: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The position in its LocalQueue, from 0, of each Workload that waits in these queues, by namespace and name."""
+    rows = await pending(kube, queues)
+    return {(row.metadata.namespace, row.metadata.name): row.position_in_local_queue for row in rows}
+
+
+async def pending(kube: HttpKube, queues: Iterable[tuple[str, str]]) -> list[Row]:
+    """The pending Workloads of LocalQueues, given by namespace and name; those that the server shows."""
     wanted = sorted(set(queues))
     if not wanted:
-        return {}
+        return []
     # If the API is not there or not allowed, one request tells.
     first = await rows_of(kube, *wanted[0])
     if first is None and len(wanted) > 1 and await is_missing(kube):
-        return {}
+        return []
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def limited(namespace: str, queue: str) -> tuple[Row, ...]:
@@ -63,12 +75,7 @@ async def places(kube: HttpKube, queues: Iterable[tuple[str, str]]) -> dict[str,
             return await rows_of(kube, namespace, queue) or ()
 
     rest = await asyncio.gather(*(limited(*one) for one in wanted[1:]))
-    return {
-        owner.uid: row.position_in_cluster_queue + 1
-        for rows in (first or (), *rest)
-        for row in rows
-        for owner in row.metadata.owner_references
-    }
+    return [row for rows in (first or (), *rest) for row in rows]
 
 
 async def rows_of(kube: HttpKube, namespace: str, queue: str) -> tuple[Row, ...] | None:

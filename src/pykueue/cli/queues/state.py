@@ -14,7 +14,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge.sentences import condition
 from pykueue.cli.amounts import readable
-from pykueue.cli.follow.jobend import ends_of, failed_attempt, pods_of
+from pykueue.cli.jobend import ends_of, failed_attempt, pods_of
 from pykueue.cli.objects import everything
 from pykueue.cli.queues.quotas import by_resource, nominal, reserved, whole_amount
 from pykueue.cli.serverstate import UNAUTHORIZED

@@ -9,7 +9,7 @@ from pykueue.api.trees import text, whole
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS, Moment
 from pykueue.cli.follow.job import ERROR, Following
-from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
 from pykueue.cli.run.arrays import Array, runs_of
 from pykueue.cli.target import Target
