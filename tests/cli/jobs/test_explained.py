@@ -13,6 +13,7 @@ from pykueue.cli.queues.state import read_state
 from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.record.parsing import Preemption
 from pykueue.testing.kueue import Kueue
+from tests import builders
 
 QUEUES = Path(__file__).resolve().parents[3] / "examples/testing/queues.yaml"
 
@@ -40,6 +41,14 @@ def test_a_priority_class_that_does_not_exist(kueue: Kueue) -> None:
     kueue.job("lost", queue="red", priority="nonesuch")
     assert rows(kueue)["lost"].reason == UNQUEUED
     assert reasons(kueue) == pending(kueue) == {"lost": "WorkloadPriorityClass nonesuch not found"}
+
+
+def test_a_job_that_asks_for_what_is_not_built(kueue: Kueue) -> None:
+    kueue.apply(QUEUES)
+    about = {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+    kueue.apply(builders.job("grows", "red", "default", about, suspend=True))
+    why = "metadata.annotations[kueue.x-k8s.io/elastic-job]: elastic jobs are not supported yet; remove the annotation"
+    assert reasons(kueue) == pending(kueue) == {"grows": why}
 
 
 def test_the_preemptor_is_named(kueue: Kueue) -> None:
