@@ -16,7 +16,7 @@ from pykueue.cli.main import cli
 from pykueue.cli.run.arrays import array_of
 from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
 from tests.cli.clusters import kubeconfig_of
-from tests.fakes.tinyapi import in_background
+from tests.fakes.tinyapi import in_background, status
 
 
 def made(*command: str, **how: Any) -> Any:
@@ -268,19 +268,27 @@ def test_on_a_cluster_the_image_has_its_own_environment_and_directory() -> None:
 )
 def test_a_cluster_is_known_by_its_version(tmp_path: Path, version: str, image: tuple[str, ...], code: int) -> None:
     async def answer(request: web.Request) -> web.Response | None:
+        if request.path.endswith("/workloadpriorityclasses/urgent"):
+            return status(403, "Forbidden", 'workloadpriorityclasses is forbidden: User "ann" cannot get it')
         return web.json_response({"gitVersion": version}) if request.path == "/version" else None
 
     with in_background() as api:
         api.accident = answer
         metadata = {"name": "main", "namespace": "default"}
         api.objects["localqueues"] = {"default/main": {"kind": "LocalQueue", "metadata": metadata}}
-        done = pykueue(kubeconfig_of(api, tmp_path), "run", "--detach", "--name", "x", *image, "--", "true")
+        lease = {"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z"}
+        name = {"name": "c1f6bfd2.kueue.x-k8s.io", "namespace": "kueue-system"}
+        api.objects["leases"] = {"/".join(reversed(name.values())): {"metadata": name, "spec": lease}}
+        flags = ("--detach", "--name", "x", "--priority", "urgent", *image)
+        done = pykueue(kubeconfig_of(api, tmp_path), "run", *flags, "--", "true")
         created = api.objects.get("jobs", {})
     assert done.returncode == code, done.stderr
     if code:
         assert "--image: this server is a cluster" in done.stderr
         assert created == {}
         return
+    assert "--priority: whether there is a WorkloadPriorityClass 'urgent' is not known" in done.stderr
+    assert ("no manager runs" in done.stderr) is ("pykueue" not in version)
     (container,) = created["default/x"]["spec"]["template"]["spec"]["containers"]
     assert ("workingDir" in container) is ("pykueue" in version)
     assert ("PATH" in {one["name"] for one in container["env"]}) is ("pykueue" in version)

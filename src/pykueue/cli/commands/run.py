@@ -275,7 +275,8 @@ def run(
         check_notifiable(local=target.local)
     within = namespace or target.connection.namespace
     tell(f"submitting to {target.described()}, namespace {within}")
-    if is_cluster(target):
+    cluster = is_cluster(target)
+    if cluster:
         if image is None:
             fail("--image: this server is a cluster, where COMMAND runs in a container; name its image", MISUSED)
         variables = environment(env, os.environ, interactive=interactive, cluster=True)
@@ -291,7 +292,7 @@ def run(
     else:
         following = Following(target, within, command="run", deletes=True, output=into)
         wanted = wanted if detach else following.output.announced(wanted)
-    submission = Submission(target, within, wanted, detach=detach, array=wanted_tasks is not None)
+    submission = Submission(target, within, wanted, detach=detach, array=wanted_tasks is not None, cluster=cluster)
     sys.exit(asyncio.run(following.run(submission.submit, failing=MISUSED)))
 
 

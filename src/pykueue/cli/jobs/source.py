@@ -69,14 +69,18 @@ async def active(kube: HttpKube, asked: Asked) -> Found:
         rows = chosen(SUMMARY_LIST.decode(own[0]).items, asked)
         return Found(await with_reasons(kube, rows, own[1]), own[1], notes=own[2])
     # Only a server without this API needs these modules.
+    from pykueue.base.clock import SystemClock
     from pykueue.cli.jobs.cluster import listed
+    from pykueue.cli.queues.leader import without_leader
     from pykueue.cli.queues.places import places
 
     (found, unread), namespace, notes = await allowed(asked, lambda one: listed(kube, one, asked.labels))
     found.update()
     found.places = await places(kube, found.waiting_in())
     rows = chosen_of_cluster(found.summaries(), asked)
-    return Found(await with_reasons(kube, rows, namespace), namespace, False, (*notes, *unread))
+    leaderless = await without_leader(kube, SystemClock().now())
+    said = (*notes, *unread, *([leaderless] if leaderless else []))
+    return Found(await with_reasons(kube, rows, namespace), namespace, False, said)
 
 
 async def with_reasons(kube: Kube, rows: tuple[JobSummary, ...], namespace: str) -> tuple[JobSummary, ...]:

@@ -8,9 +8,11 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.trees import mapping, text
+from pykueue.base.clock import SystemClock
 from pykueue.cli.follow.needed import annotations_of, unknown
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import names
+from pykueue.cli.queues.leader import without_leader
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.cli.target import Target
 from pykueue.jobs.dependencies import needs_of
@@ -48,13 +50,17 @@ class Submission:
 
     kube: Kube
 
-    def __init__(self, target: Target, namespace: str, job: Tree, *, detach: bool, array: bool = False) -> None:
+    def __init__(
+        self, target: Target, namespace: str, job: Tree, *, detach: bool, array: bool = False, cluster: bool = False
+    ) -> None:
         self.target = target
         self.namespace = namespace
         self.wanted = job
         self.detach = detach
         self.array = array
         """Whether the Job has many tasks, each with an output of its own."""
+        self.cluster = cluster
+        """Whether the server is a cluster, whose manager may be down."""
 
     async def submit(self, kube: Kube) -> Tree | int:
         """Create the Job and return it; the exit code if it cannot be created, or is not to be followed."""
@@ -97,6 +103,8 @@ class Submission:
         tree: Tree = msgspec.json.decode(made)
         name = text(tree, "metadata", "name")
         tell(f"job {self.namespace}/{name} submitted to queue {queue}")
+        if self.cluster and (note := await without_leader(kube, SystemClock().now())):
+            tell(note)
         if self.detach:
             tell(self.reading(name))
             return 0
@@ -123,15 +131,25 @@ class Submission:
             if name:
                 await self.kube.get(WORKLOAD_PRIORITY_CLASSES, name)
         except NotFoundError:
-            known = ", ".join(sorted(await names(self.kube, WORKLOAD_PRIORITY_CLASSES)))
-            advice = f"use one of: {known}" if known else "none exists; create one, or omit --priority"
-            tell(f"--priority: no WorkloadPriorityClass {name!r}; {advice}")
+            tell(f"--priority: no WorkloadPriorityClass {name!r}; {await self.other_classes()}")
             return False
         except DeniedError as error:
             # A user who may submit Jobs may lack the right to read priority classes.
             if error.code == UNAUTHORIZED:
                 raise
+            tell(
+                f"--priority: whether there is a WorkloadPriorityClass {name!r} is not known, because you may not read "
+                "them; if there is none, the job is not queued"
+            )
         return True
+
+    async def other_classes(self) -> str:
+        """Which priority class to use instead."""
+        try:
+            known = ", ".join(sorted(await names(self.kube, WORKLOAD_PRIORITY_CLASSES)))
+        except DeniedError:
+            return "ask an administrator for their names, or omit --priority"
+        return f"use one of: {known}" if known else "none exists; create one, or omit --priority"
 
 
 def advice(queues: list[str]) -> str:
