@@ -133,6 +133,10 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
     table, told = user.asks("top")
     assert table.splitlines()[1].split()[-6:] == ["2", "-", "-", "-", "2", "1"]
     assert told == f"you may not read ClusterQueues: this is what namespace {team.namespace} uses, without quotas\n"
+    table, told = user.asks("status")
+    assert f"  {team.namespace}/third in main: needs 1 more cpu" in table.splitlines()
+    left_out = [line.partition(": ")[2].partition(":")[0] for line in told.splitlines()]
+    assert left_out[:2] == ["the machine is left out", "quotas are left out"]
     table, told = user.asks("logs first", code=1)
     assert (table, told.endswith(f": list pods {team.namespace}: {no_pods}")) == ("", True)
 
