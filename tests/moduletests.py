@@ -61,7 +61,6 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/commands/logs.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/commands/passthrough.py": ("tests/cli/kueuectl/test_kubectl.py", "the words that kubectl gets"),
     "cli/commands/status.py": ("tests/cli/commands/test_up.py", "both commands, in processes of their own"),
-    "cli/commands/stop.py": ("tests/cli/commands/test_list.py", "both verbs, on a real server"),
     "cli/commands/version.py": ("tests/cli/commands/test_list.py", "the command, on a real server"),
     "cli/commands/wait.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/flags.py": ("tests/cli/commands/test_config.py", "the option that it defines"),
