@@ -66,6 +66,12 @@ def test_a_failed_job_has_the_code_of_the_pod_and_the_work_that_was_lost() -> No
     assert (found.state, found.exit_code, found.lost_seconds, found.message) == (JobState.FAILED, 9, 5, "M")
 
 
+def test_a_job_that_reached_its_time_limit_has_the_exit_code_of_timeout() -> None:
+    ended = over("Failed")
+    ended["conditions"][0]["reason"] = "DeadlineExceeded"
+    assert record_of(job(ended), UNKNOWN, Failures(143), NOW).exit_code == 124
+
+
 def test_a_job_that_was_deleted_is_cancelled_at_its_deletion_or_now() -> None:
     running = {"startTime": "2026-01-01T01:00:00Z"}
     found = record_of(job(running), UNKNOWN, Failures(1), NOW)

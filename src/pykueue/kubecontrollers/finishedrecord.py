@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from pykueue.api.exitcodes import DEADLINE, TIMED_OUT
 from pykueue.api.jobsummary import TEXT_MAX, FinishedJob, JobState
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
@@ -53,7 +54,7 @@ def past_of(workload: Workload) -> Past:
 
 def counted(before: Failures, pod: Pod) -> Failures:
     """The same with one more pod that has failed."""
-    code = next((code for _, code in pod.exits), before.exit_code)
+    code = before.exit_code if pod.exit_code is None else pod.exit_code
     lost = max(0, pod.ended - pod.created) if DISRUPTED in pod.conditions else 0
     return Failures(code, before.lost_micros + lost)
 
@@ -86,7 +87,7 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
         submitted=format_instant(submitted),
         started=started or "",
         ended=format_instant(ended),
-        exit_code=exit_code(state, failures),
+        exit_code=TIMED_OUT if over is not None and over.reason == DEADLINE else exit_code(state, failures),
         waited_seconds=waited // MICROS,
         ran_seconds=ran // MICROS,
         preempted=past.preempted,

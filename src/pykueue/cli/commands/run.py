@@ -217,7 +217,7 @@ def run(
     (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND, 127 if it does not exist, 126 if it cannot be
-    executed; 1, the Job was deleted or failed without an exit code, a task of an array failed, or part of the output is
+    executed; 124, the Job reached its time limit; 1, the Job was deleted or failed without an exit code, a task of an array failed, or part of the output is
     missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the terminal of an interactive run was closed,
     or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
     """

@@ -42,7 +42,7 @@ def wait(
       pykueue wait -l sweep=7 --any
 
     Exit codes: 0, all succeeded; the exit code of the job; 1, a job does not exist, was deleted, or failed without an
-    exit code; 2, invalid input; 124, --timeout; 130, Ctrl-C.
+    exit code; 2, invalid input; 124, --timeout, or the job reached its time limit; 130, Ctrl-C.
     """
     from pykueue.cli.amounts import duration_of
     from pykueue.cli.groups import INTERRUPTED

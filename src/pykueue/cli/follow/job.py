@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.exitcodes import TIMED_OUT
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
@@ -26,6 +27,7 @@ from pykueue.cli.follow.jobend import (
     killed,
     pods_of,
     started_at,
+    timed_out,
 )
 from pykueue.cli.follow.needed import annotations_of, why_held
 from pykueue.cli.follow.output import Output
@@ -349,6 +351,8 @@ class Following:
         for words in self.unstarted():
             tell(words)
         code = codes[-1] if codes else 0
+        if timed_out(self.job()):
+            code = TIMED_OUT
         if not blamed or not code:
             tell(f"failed: {ended}")
         elif words := killed(ends_of(self.pods())[-1]):

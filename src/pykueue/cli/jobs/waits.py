@@ -8,19 +8,18 @@ from typing import Final
 import msgspec
 
 from pykueue.api.durations import Micros
+from pykueue.api.exitcodes import TIMED_OUT
 from pykueue.api.trees import mapping, text
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
-from pykueue.cli.follow.jobend import codes_of, end_of, pods_of
+from pykueue.cli.follow.jobend import codes_of, end_of, pods_of, timed_out
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.kube.port import JOBS, PODS, DeniedError, GoneError, Kube, KubeError
 
-TIMED_OUT: Final = 124
-"""As timeout(1) exits."""
 AGAIN_MICROS: Final = MICROS // 2
 WATCHES_MAX: Final = 8
 """More Jobs than this are watched together with all others of their namespace."""
@@ -143,7 +142,7 @@ class Waiting:
             if not why:
                 self.end(job, Outcome(0, "succeeded"))
                 continue
-            code = await exit_code(kube, self.namespace, job)
+            code = TIMED_OUT if timed_out(tree) else await exit_code(kube, self.namespace, job)
             failed = f"failed with exit code {code}" if code else "failed"
             self.end(job, Outcome(code or ERROR, f"{failed}: {why}"))
 
