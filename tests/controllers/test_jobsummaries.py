@@ -13,6 +13,7 @@ from pykueue.controllers.jobsummaries import (
     HELD,
     NO_POD,
     NO_QUEUE,
+    PROCESSES,
     PodFacts,
     summary_of,
     summary_of_workload,
@@ -47,6 +48,14 @@ def waits(reason: str, message: str) -> dict[str, Any]:
 CHECK = {"admissionChecks": [{"name": "slow", "state": "Pending", "message": "ETA 2 s", "lastTransitionTime": AT}]}
 CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState, str]] = [
     ("is being deleted", job(metadata={"deletionTimestamp": AT}), workload(), (), JobState.STOPPING, DELETED),
+    (
+        "is held and its processes still run",
+        job(suspend=True, status={"terminating": 1}),
+        workload(active=False),
+        (),
+        JobState.STOPPING,
+        PROCESSES,
+    ),
     ("has no Workload yet", job(suspend=True), None, (), JobState.PENDING, UNQUEUED),
     ("is suspended without a queue", job("", suspend=True), None, (), JobState.HELD, NO_QUEUE),
     ("has no queue and no pod yet", job(""), None, (), JobState.PENDING, NO_POD),

@@ -19,6 +19,7 @@ from pykueue.jobs.workload import queue_label, run_limit
 
 HELD: Final = "held until it is released"
 DELETED: Final = "it is being deleted"
+PROCESSES: Final = "its processes have not ended yet"
 FINISHING: Final = "it has ended and is being cleaned up"
 NO_QUEUE: Final = "it is suspended and names no queue"
 NO_POD: Final = "its pods have not started yet"
@@ -54,7 +55,7 @@ def summary_of(
     jobs it waits for, from `dependency`.
     """
     metadata, spec = job.metadata, job.spec
-    found = standing(job, workload, pods, told, depends)
+    found = unless_stopping(job, standing(job, workload, pods, told, depends))
     limit = limit_of(job, workload)
     if workload is None:
         totals = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
@@ -139,6 +140,13 @@ def standing(
     if job.status.ready or job.status.succeeded:
         return Standing(JobState.RUNNING, started)
     return Standing(JobState.PENDING, created, NO_POD)
+
+
+def unless_stopping(job: JobView, found: Standing) -> Standing:
+    """The state of a Job, or that it stops, while processes of a run that has ended are still there."""
+    if not job.status.terminating or job.status.active or found.state is JobState.FAILING:
+        return found
+    return Standing(JobState.STOPPING, found.since, PROCESSES, found.message)
 
 
 def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depends: str) -> Standing:

@@ -63,7 +63,11 @@ def test_a_name_that_is_taken_is_answered_with_the_next_free_one(running: Machin
         assert running.run("run", "-q", "team-a", "--name", name, "--", "true").returncode == 0
     done = running.run("run", "-q", "team-a", "--name", "train", "--", "true")
     assert done.returncode == 2
-    assert "--name: job default/train already exists; use another name, e.g. train-3" in done.stderr
+    assert "--name: job default/train already exists and has ended; use another name, e.g. train-3" in done.stderr
+    command = done.stderr.partition("or delete it with its output: pykueue ")[2].split()
+    assert command[0] == "cancel", done.stderr
+    assert "job default/train deleted, with its output" in running.run("cancel", "--ended", "train").stderr
+    assert soon(lambda: running.run("run", "-q", "team-a", "--name", "train", "--", "true").returncode == 0)
 
 
 def test_the_queue_may_be_omitted_where_there_is_no_choice(running: Machine, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Can a person read, stop, hold and wait for jobs without kubectl? Real servers, with real processes."""
 
+import csv
+import io
 import os
 import signal
 import subprocess
@@ -126,6 +128,39 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     assert waiting.communicate(timeout=60)[1].endswith("pykueue: job default/again was deleted\n")
     assert waiting.returncode == 1
     assert running.run("cancel", "--all").returncode == 0
+
+
+def test_a_job_stops_until_its_processes_have_ended_and_its_output_is_gone(running: Machine, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"trap '' TERM; echo ready; until test -e {go}; do sleep 0.05; done"
+
+    def state(name: str) -> str:
+        rows = csv.DictReader(io.StringIO(running.run("jobs", "-o", "csv").stdout))
+        return next((row["STATE"] for row in rows if row["NAME"] == name), "")
+
+    for name in ("kept", "stopped"):
+        detached(running, name, script)
+        assert soon(lambda name=name: running.run("logs", name).stdout == "ready\n")
+    assert running.run("hold", "kept").returncode == 0
+    assert running.run("cancel", "stopped").returncode == 0
+    assert (state("kept"), state("stopped")) == ("STOPPING", "STOPPING")
+    assert "was cancelled already; its processes have not ended yet" in running.run("cancel", "stopped").stderr
+    done = running.run("run", "-q", "team-a", "--name", "stopped", "--detach", "--", "true")
+    assert "is being deleted, and its processes have not ended yet; wait, or use another name" in done.stderr
+    go.touch()
+    assert soon(lambda: (state("kept"), state("stopped")) == ("HELD", ""))
+    done = running.run("logs", "kept")
+    assert (done.returncode, "default/kept: it was held at 20" in done.stderr) == (1, True), done.stderr
+    gone = "no job 'stopped' in namespace default any more: it was cancelled at 20"
+    assert soon(lambda: gone in running.run("logs", "stopped").stderr)
+    assert running.run("cancel", "kept").returncode == 0
+
+
+def test_the_output_of_a_job_that_reached_its_time_limit_is_gone(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--name", "slow", "--timeout", "1s", "--", "sleep", "600")
+    assert done.returncode == running.run("wait", "slow").returncode == 124, done.stderr
+    done = running.run("logs", "slow")
+    assert (done.returncode, "default/slow: it reached its time limit at 20" in done.stderr) == (1, True), done.stderr
 
 
 def test_what_cannot_be_done_is_said(running: Machine) -> None:

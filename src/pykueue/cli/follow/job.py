@@ -210,7 +210,7 @@ class Following:
     async def delete_job(self) -> int:
         """Delete the Job after Ctrl-C."""
         with contextlib.suppress(NotFoundError):
-            await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
+            await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid, propagation="Foreground")
         tell(f"job {self.namespace}/{self.name} deleted")
         return INTERRUPTED
 

@@ -10,6 +10,7 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
 from pykueue.cli.follow.jobend import end_of
+from pykueue.cli.jobs.lostoutput import of_deleted
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.serverstate import UNAUTHORIZED, fail
@@ -111,6 +112,8 @@ async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
     try:
         tree: Tree = msgspec.json.decode(await kube.get(JOBS, wanted.name, namespace))
     except NotFoundError:
+        if gone := await of_deleted(kube, namespace, wanted.name):
+            raise Missing(f"no job {wanted.name!r} in namespace {namespace} any more: {gone}") from None
         known = [text(one, "metadata", "name") for one in await all_jobs(kube, namespace)]
         near = get_close_matches(wanted.name, known, n=1)
         advice = f"did you mean {near[0]}?" if near else "`pykueue jobs` lists them"

@@ -10,7 +10,9 @@ from pykueue.cli.follow.job import RAN, Following
 from pykueue.cli.follow.jobend import pods_of, started_at
 from pykueue.cli.follow.output import Output
 from pykueue.cli.groups import INTERRUPTED
+from pykueue.cli.jobs import lostoutput
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
+from pykueue.cli.jobs.verbs import workloads_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.target import Target
@@ -51,7 +53,7 @@ class Logs:
         for job in jobs:
             if len(jobs) > 1:
                 tell(f"{job.title}:")
-            found = await (self.followed(job) if self.follow else self.printed(kube, job))
+            found = await (self.followed(job) if self.follow and not job.ended else self.printed(kube, job))
             if found == INTERRUPTED:
                 return found
             code = max(code, found)
@@ -72,12 +74,15 @@ class Logs:
         """Print the present output of a Job; return the exit code."""
         pods = await everything(kube, PODS, self.namespace, labels=pods_of(job.uid, job.index))
         ran = sorted((one for one in pods if text(one, "status", "phase") in RAN), key=place)
-        if not ran and not job.ended:
+        workload = (await workloads_of(kube, self.namespace, [job]) or {}).get(job.uid, {})
+        if not ran and (gone := lostoutput.of_ended(job.tree) if job.ended else lostoutput.of_stopped(workload)):
+            tell(f"{job.title}: {gone}")
+            return ERROR
+        if not ran:
             tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and says why it is pending")
             return 0
-        if not ran:
-            tell(f"{job.title}: its pods were deleted together with their output")
-            return ERROR
+        if note := lostoutput.of_earlier_runs(workload):
+            tell(f"{job.title}: {note}")
         output = Output(kube, SystemClock(), self.namespace)
         problems: list[str] = []
         for pod in ran:

@@ -8,6 +8,7 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.trees import mapping, text
+from pykueue.cli.follow.jobend import end_of
 from pykueue.cli.follow.needed import annotations_of, unknown
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import names
@@ -78,7 +79,7 @@ class Submission:
             )
         except ExistsError:
             name = text(metadata, "name")
-            tell(f"--name: job {self.namespace}/{name} already exists; use another name, e.g. {await self.free(name)}")
+            tell(f"--name: job {self.namespace}/{name} {await self.taken(name)}")
             return MISUSED
         tree: Tree = msgspec.json.decode(made)
         name = text(tree, "metadata", "name")
@@ -93,6 +94,21 @@ class Submission:
         if self.array:
             return f"to read one task: {self.target.pykueue('logs', '-n', self.namespace, name, '--index')} N"
         return f"to follow it: {self.target.pykueue('attach', '-n', self.namespace, name)}"
+
+    async def taken(self, name: str) -> str:
+        """What to do about a name that another Job has."""
+        other = f"use another name, e.g. {await self.free(name)}"
+        try:
+            found: Tree = msgspec.json.decode(await self.kube.get(JOBS, name, self.namespace))
+        except NotFoundError:
+            return f"was deleted just now; try again, or {other}"
+        if text(found, "metadata", "deletionTimestamp"):
+            return f"is being deleted, and its processes have not ended yet; wait, or {other}"
+        cancel = ("cancel", "-n", self.namespace)
+        if end_of(found) is None:
+            return f"already exists; {other}, or cancel it: {self.target.pykueue(*cancel, name)}"
+        delete = self.target.pykueue(*cancel, "--ended", name)
+        return f"already exists and has ended; {other}, or delete it with its output: {delete}"
 
     async def free(self, name: str) -> str:
         """A name that no Job has yet: the given one with the next free number."""
