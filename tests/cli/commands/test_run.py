@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pykueue.base.clock import START
 from pykueue.cli.follow.terminal import has_input
 from pykueue.cli.main import cli
-from pykueue.cli.run.arrays import array_of
+from pykueue.cli.arrays import array_of
 from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
 
 

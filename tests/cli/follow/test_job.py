@@ -235,6 +235,19 @@ def test_a_job_starts_after_others_and_not_before_its_time(running: Machine, tmp
     assert "--after: no Job 'nobody' in namespace default; name one that was submitted before" in done.stderr
 
 
+def test_after_ctrl_c_the_job_is_deleted_even_if_the_terminal_is_closed(running: Machine) -> None:
+    process = running.start("run", "-q", "team-a", "--name", "left", "--", "sh", "-c", "echo ready; sleep 600")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    words = "pykueue: deleting job default/left, also if this terminal is closed; Ctrl-C again keeps it\n"
+    assert words in iter(process.stderr.readline, "")
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=60)[1] == "pykueue: job default/left deleted\n"
+    assert process.returncode == 130
+
+
 def test_a_job_that_takes_the_name_of_ours_is_another() -> None:
     target = Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ())
     following = Following(target, "default", command="run")

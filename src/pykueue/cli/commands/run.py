@@ -199,7 +199,7 @@ def run(
     --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
     its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
     % comes the number of tasks that run at a time; without it, as many as the quota allows when the array starts.
-    Progress is printed in place of output; read that of one task with `pykueue logs NAME --index N`.
+    Progress is printed in place of output; read that of one task with `pykueue logs NAME:N`.
 
     --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
     deleted one, --after-ok never starts. The Job keeps its place in line from its submission.

@@ -31,7 +31,7 @@ from pykueue.cli.follow.jobend import (
 )
 from pykueue.cli.follow.needed import annotations_of, why_held
 from pykueue.cli.follow.output import Output
-from pykueue.cli.follow.reasons import LOOKS, Preemptors, with_reason
+from pykueue.cli.follow.reasons import LOOKS, NEVER, Preemptors, with_reason
 from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
@@ -58,7 +58,6 @@ UNREAD: Final = 141
 REST_SECONDS: Final = 3.0
 """How long output is shown after Ctrl-C."""
 AGAIN_MICROS: Final = MICROS // 2
-NEVER: Final = "can never start"
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
@@ -152,6 +151,10 @@ class Following:
     def interrupt(self) -> None:
         """Handle Ctrl-C; a second one terminates the process."""
         self.interrupted.set()
+        if self.deletes and self.uid:
+            # The Job is to be deleted even if the terminal is closed now.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            tell(f"deleting job {self.namespace}/{self.name}, also if this terminal is closed; Ctrl-C again keeps it")
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
     async def until_over(self) -> int:

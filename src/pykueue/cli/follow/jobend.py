@@ -10,6 +10,7 @@ from pykueue.api.names import COMPLETION_INDEX
 from pykueue.api.trees import Tree, mapping, mappings, text, whole
 
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+TASK_FAILED: Final = "the task failed"
 
 
 def pods_of(uid: str, index: int | None = None) -> str:
@@ -22,7 +23,7 @@ def end_of(job: Tree, index: int | None = None) -> str | None:
     if index is not None and contains(text(job, "status", "completedIndexes"), index):
         return ""
     if index is not None and contains(text(job, "status", "failedIndexes"), index):
-        return f"index {index} failed"
+        return TASK_FAILED
     for _, one in mappings(job, "status", "conditions"):
         if text(one, "status") == "True":
             match text(one, "type"):

@@ -11,7 +11,7 @@ from pykueue.cli.follow.jobend import pods_of, started_at
 from pykueue.cli.follow.output import Output
 from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobs import lostoutput
-from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
+from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report, task_name
 from pykueue.cli.jobs.verbs import workloads_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
@@ -87,7 +87,7 @@ class Logs:
         problems: list[str] = []
         for pod in ran:
             if len(ran) > 1:
-                tell(f"{titled(pod)}:")
+                tell(f"{titled(job.tree, pod)}:")
             if problem := await output.show(pod, follow=False, tail=self.tail):
                 problems.append(problem)
         problems += output.problems()
@@ -107,7 +107,7 @@ def index_of(pod: Tree) -> int:
     return int(found) if found.isascii() and found.isdigit() else -1
 
 
-def titled(pod: Tree) -> str:
-    """How messages name a pod."""
+def titled(job: Tree, pod: Tree) -> str:
+    """How messages name a pod of a Job."""
     index = index_of(pod)
-    return f"pod {text(pod, 'metadata', 'name')}" + ("" if index < 0 else f", index {index}")
+    return f"pod {text(pod, 'metadata', 'name')}" + ("" if index < 0 else f", {task_name(job, index)}")

@@ -19,7 +19,7 @@ from pykueue.cli.serverstate import fail, here
 
 if TYPE_CHECKING:
     # Imported where they are used, because `pykueue run --help` needs none of them.
-    from pykueue.cli.run.arrays import Array
+    from pykueue.cli.arrays import Array
     from pykueue.jobs.dependencies import Needs
 
 """In thousandths."""
@@ -135,7 +135,7 @@ def array(tasks: str | None) -> "Array | None":
     """The value of --array."""
     if tasks is None:
         return None
-    from pykueue.cli.run.arrays import ArrayError, array_of
+    from pykueue.cli.arrays import ArrayError, array_of
 
     try:
         return array_of(tasks)
@@ -217,7 +217,7 @@ def job(
 
         annotations |= annotations_for(needs)
     if array is not None:
-        from pykueue.cli.run.arrays import numbered
+        from pykueue.cli.arrays import numbered
 
         annotations[Annotation.ARRAY.value] = str(array)
         if array.at_once is None and array.count > 1:
