@@ -23,6 +23,8 @@ PROCESSES: Final = "its processes have not ended yet"
 FINISHING: Final = "it has ended and is being cleaned up"
 NO_QUEUE: Final = "it is suspended and names no queue"
 NO_POD: Final = "its pods have not started yet"
+RETRIES: Final = 6
+"""How many pods of a Job may fail by default, in Kubernetes."""
 FOLLOWED_MAX: Final = 100
 """How many jobs are searched for a circle for each job of a list."""
 
@@ -47,15 +49,24 @@ class Standing(Frozen):
 
 
 def summary_of(
-    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None = None, depends: str = ""
+    job: JobView,
+    workload: Workload | None,
+    pods: Sequence[PodFacts],
+    told: Tree | None = None,
+    depends: str = "",
+    delay: str = "after a delay",
 ) -> JobSummary:
     """A Job that has not finished.
 
     `told` is the condition that is about to be written to a Workload that waits, if that is known; `depends` says which
-    jobs it waits for, from `dependency`.
+    jobs it waits for, from `dependency`. `delay` says when the next attempt starts after one that failed.
     """
     metadata, spec = job.metadata, job.spec
     found = unless_stopping(job, standing(job, workload, pods, told, depends))
+    if found.state is JobState.RUNNING and not found.reason and between_attempts(job):
+        attempts = 1 + (RETRIES if job.spec.backoff_limit is None else job.spec.backoff_limit)
+        why = f"attempt {job.status.failed} of {attempts} failed; the next one starts {delay}"
+        found = Standing(found.state, found.since, why)
     limit = limit_of(job, workload)
     if workload is None:
         totals = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
@@ -140,6 +151,12 @@ def standing(
     if job.status.ready or job.status.succeeded:
         return Standing(JobState.RUNNING, started)
     return Standing(JobState.PENDING, created, NO_POD)
+
+
+def between_attempts(job: JobView) -> bool:
+    """Whether a Job that runs has failed pods and none that is active."""
+    status = job.status
+    return bool(status.failed) and not status.active and not status.succeeded and job.spec.completion_mode != "Indexed"
 
 
 def unless_stopping(job: JobView, found: Standing) -> Standing:

@@ -16,6 +16,7 @@ from pykueue.cli.queues.state import (
     Queue,
     RetryingJob,
     ServerState,
+    counted,
     is_crowded,
     pending_workload,
     queue_of,
@@ -54,6 +55,13 @@ def test_a_queue_shows_what_it_owns_and_uses() -> None:
         "q", "c", {"cpu": 3000, "memory": 2 * GI}, {"cpu": 2000}, 3, 1, "the flavor is missing"
     )
     assert queue_of({"metadata": {"name": "new"}}) == Queue("new", "", {}, {}, 0, 0)
+
+
+def test_jobs_that_are_listed_as_pending_are_counted() -> None:
+    queues = [Queue("left", "", {}, {}, 0, 0), Queue("right", "", {}, {}, 0, 5)]
+    pending = [PendingWorkload("lab/a", "gpu", "held"), PendingWorkload("lab/b", "cpu", "why")]
+    found = counted(queues, pending, {("lab", "gpu"): "left", ("lab", "cpu"): "right"})
+    assert [one.waiting for one in found] == [1, 5]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **
     """Keep jobs from running until they are released.
 
     A pending job keeps its place in line by its creation time, and is not admitted. A running job is stopped, releases
-    its quota, and starts over once it is released; the output of its present run is deleted. A hold is the annotation `pykueue.io/hold: "true"` on the Job, so a
-    Job can also be submitted with it.
+    its quota, and starts over once it is released; the output of its present run is deleted. A hold is the annotation
+    `pykueue.io/hold: "true"` on the Job, so a Job can also be submitted with it.
 
     \b
     Example:

@@ -142,14 +142,27 @@ async def read_state(kube: Kube, namespace: str) -> ServerState:
         (text(door, "metadata", "namespace"), text(door, "metadata", "name")): text(door, "spec", "clusterQueue")
         for door in doors
     }
+    pending = tuple(await pending_workloads(kube, seen, doors))
     return ServerState(
         machine,
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
-        queues,
-        tuple(await pending_workloads(kube, seen, doors)),
+        tuple(counted(queues, pending, admitting)),
+        pending,
         tuple(await failing_jobs(kube, seen, admitting)),
         tuple(await retrying_jobs(kube, seen, admitting, SystemClock().now())),
     )
+
+
+def counted(
+    queues: Sequence[Queue], pending: Sequence[PendingWorkload], admitting: ClusterQueues
+) -> Iterator[Queue]:
+    """The queues with all jobs counted that are listed as pending.
+
+    The status of a queue is written with a delay, and leaves out jobs that are held or wait for others.
+    """
+    listed = Counter(admitting.get((one.job.partition("/")[0], one.queue), "") for one in pending)
+    for queue in queues:
+        yield replace(queue, waiting=max(queue.waiting, listed[queue.name]))
 
 
 async def failing_jobs(kube: Kube, namespace: str, admitting: ClusterQueues) -> list[FailingJob]:
