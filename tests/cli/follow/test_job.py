@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,10 @@ from pykueue.cli.run.submission import next_name
 from pykueue.cli.target import Target
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, Fixed
-from pykueue.kube.port import JOBS
+from pykueue.kube.port import JOBS, UnansweredError
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
 from tests.cli.machine import Machine, machine_in
+from tests.clocks import SkippingClock
 from tests.patience import soon
 
 QUEUE = """
@@ -246,6 +248,40 @@ def test_after_ctrl_c_the_job_is_deleted_even_if_the_terminal_is_closed(running:
     process.send_signal(signal.SIGHUP)
     assert process.communicate(timeout=60)[1] == "pykueue: job default/left deleted\n"
     assert process.returncode == 130
+
+
+class Unanswering:
+    """A server that does not respond for a while."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def get(self, *_: object) -> bytes:
+        self.left -= 1
+        if self.left >= 0:
+            raise UnansweredError("get jobs.batch default/train", 0, "ConnectionLost", "refused")
+        return b"{}"
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        pytest.param(3, "", id="a restart"),
+        pytest.param(
+            30,
+            "pykueue: waiting for the server: https://127.0.0.1:1: get jobs.batch default/train: refused\n"
+            "pykueue: the server responds again\n",
+            id="longer",
+        ),
+    ],
+)
+async def test_a_server_that_does_not_respond_is_told_once(
+    times: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    following: Any = Following(Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ()), "default", command="run")
+    following.kube, following.clock = Unanswering(times), SkippingClock()
+    await following.report_silence()
+    assert capsys.readouterr().err == said
 
 
 def test_a_job_that_takes_the_name_of_ours_is_another() -> None:

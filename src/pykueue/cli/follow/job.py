@@ -58,6 +58,8 @@ UNREAD: Final = 141
 REST_SECONDS: Final = 3.0
 """How long output is shown after Ctrl-C."""
 AGAIN_MICROS: Final = MICROS // 2
+SILENCE_MICROS: Final = 3 * MICROS
+"""How long a server may not respond, as in a restart, before that is said."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
@@ -115,6 +117,8 @@ class Following:
         """The time of the admission whose borrowing was looked up last."""
         self.borrowing: asyncio.Task[None] | None = None
         """Reports that the job uses borrowed quota."""
+        self.probing: asyncio.Task[None] | None = None
+        """Finds out whether a server that did not respond does again."""
         self.interrupted = asyncio.Event()
         self.shown: set[str] = set()
         """UIDs of the pods whose output is or was shown."""
@@ -141,8 +145,7 @@ class Following:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
                 tell(rejected_credentials(self.target.file, self.target.context, error.message))
             else:
-                hint = self.target.hint() if isinstance(error, UnansweredError) else ""
-                tell(f"{error}{hint}")
+                tell(self.target.unanswered(error) if isinstance(error, UnansweredError) else str(error))
             return ERROR if self.uid else failing
         finally:
             await self.output.close()
@@ -178,6 +181,7 @@ class Following:
             work.cancel()
             return await self.stop()
         finally:
+            everyone += [self.probing] if self.probing is not None else []
             for one in everyone:
                 one.cancel()
             await asyncio.gather(*everyone, return_exceptions=True)
@@ -404,7 +408,28 @@ class Following:
                 raise
             except KubeError:
                 # The server may be restarting.
+                if self.probing is None or self.probing.done():
+                    self.probing = asyncio.create_task(self.report_silence())
                 await self.clock.sleep(AGAIN_MICROS)
+
+    async def report_silence(self) -> None:
+        """Say that the server does not respond, if that lasts, and when it responds again."""
+        begun, told = self.clock.moment(), False
+        while True:
+            try:
+                await self.kube.get(JOBS, self.name, self.namespace)
+            except UnansweredError as error:
+                if not told and self.clock.moment() - begun > SILENCE_MICROS:
+                    told = True
+                    tell(f"waiting for the server: {self.target.unanswered(error)}")
+                await self.clock.sleep(AGAIN_MICROS)
+                continue
+            except KubeError:
+                # Whatever it says, it responds.
+                pass
+            if told:
+                tell("the server responds again")
+            return
 
     def learn(self, resource: Resource, event: Tree) -> str:
         """Apply a watch event; return the version to resume from."""
