@@ -99,7 +99,10 @@ def test_the_command_has_the_umask_and_shell_of_the_terminal_and_no_input(runnin
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "0002\n/bin/my-shell 1\n"), done.stderr
-    assert "pykueue: standard input is not passed on: the command reads an empty one\n" in done.stderr
+    assert (
+        "pykueue: standard input is not passed on: the command reads an empty one; redirect inside the command, sh"
+        in done.stderr
+    )
     assert "standard input" not in running.run("run", "-q", "team-a", "--", "true").stderr
 
 
@@ -278,7 +281,9 @@ class Unanswering:
 async def test_a_server_that_does_not_respond_is_told_once(
     times: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    following: Any = Following(Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ()), "default", command="run")
+    following: Any = Following(
+        Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ()), "default", command="run"
+    )
     following.kube, following.clock = Unanswering(times), SkippingClock()
     await following.report_silence()
     assert capsys.readouterr().err == said

@@ -60,7 +60,10 @@ def test_what_can_never_start_says_so(machine: Machine) -> None:
     huge.terminate()
     huge.communicate(timeout=SOON)
     done = machine.run("run", "-q", "team-a", "--cpu", "9", "--name", "vast", "--detach", "--", "true")
-    assert (done.returncode, f"pykueue: job default/vast {words}; to remove it: pykueue cancel" in done.stderr) == (0, True)
+    assert (done.returncode, f"pykueue: job default/vast {words}; to remove it: pykueue cancel" in done.stderr) == (
+        0,
+        True,
+    )
     assert f"job default/vast {words}\n" in machine.run("wait", "vast", "--timeout", "2s").stderr
 
 

@@ -217,7 +217,9 @@ def test_ctrl_c_detaches_and_leaves_the_job_running(running: Machine) -> None:
         pytest.param(["cancel", "--all", "a"], "--all: cannot be combined", id="all, and a name"),
         pytest.param(["cancel", "a:3"], "a:3: one index of a job cannot be cancelled", id="one index"),
         pytest.param(["hold", "a:3"], "a:3: all indexes of a job are admitted together", id="an index to hold"),
-        pytest.param(["wait", "a:x"], "'a:x': 'x' is not the number of a task; use a whole number, e.g. a:1", id="no number"),
+        pytest.param(
+            ["wait", "a:x"], "'a:x': 'x' is not the number of a task; use a whole number, e.g. a:1", id="no number"
+        ),
         pytest.param(["wait", "a:1", "--index", "2"], "names another task than --index 2", id="two indexes"),
         pytest.param(["wait", "a", "--timeout", "10"], "--timeout: '10' has no unit; write 10s", id="no unit"),
         pytest.param(["attach", ":1"], "':1' is not the name of a job", id="no name"),

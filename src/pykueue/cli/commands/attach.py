@@ -42,9 +42,9 @@ def attach(
     A job that prints faster than its output is read does not wait for `pykueue attach`, as it does for the
     `pykueue run` that started it: output that exceeds the log is dropped, and a line says how much.
 
-    Exit codes: 0, success; the exit code of the job, 124 if it reached its time limit; 1, the job does not exist, was deleted or failed without an exit
-    code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the
-    output is gone.
+    Exit codes: 0, success; the exit code of the job, 124 if it reached its time limit; 1, the job does not exist, was
+    deleted or failed without an exit code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the
+    reader of the output is gone.
     """
     from pykueue.api.core import Tree
     from pykueue.api.trees import mappings, member

@@ -66,9 +66,9 @@ def release(names: tuple[str, ...], selector: str | None, namespace: str | None,
 def requeue(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Stop running jobs and queue them again.
 
-    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. The output
-    of its present run is deleted. A pending job is left as it is. A requeue is the annotation `pykueue.io/requeue` on
-    the Job, and each value of it counts once.
+    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. The
+    output of its present run is deleted. A pending job is left as it is. A requeue is the annotation
+    `pykueue.io/requeue` on the Job, and each value of it counts once.
 
     \b
     Example:

@@ -83,7 +83,9 @@ class Chosen(Frozen):
     @property
     def title(self) -> str:
         """How messages name it."""
-        return f"job {self.namespace}/{self.name}{'' if self.index is None else f', {task_name(self.tree, self.index)}'}"
+        return (
+            f"job {self.namespace}/{self.name}{'' if self.index is None else f', {task_name(self.tree, self.index)}'}"
+        )
 
     @property
     def ended(self) -> bool:
@@ -148,11 +150,11 @@ def check_one_task(job: Chosen) -> None:
     count = whole(job.tree, "spec", "completions") or 0
     if job.index is None and text(job.tree, "spec", "completionMode") == "Indexed" and count > 1:
         array = array_in(job.tree)
-        first = 0 if array is None else array.task(0)
+        tasks, first = (f"0-{count - 1}", 0) if array is None else (str(array), array.task(0))
         raise Missing(
-            f"{job.title} has {count} tasks ({f'0-{count - 1}' if array is None else array}), each with an output of its "
-            f"own; follow one with `pykueue attach {job.name}:{first}`, print all with `pykueue logs {job.name}`, or "
-            f"wait for all with `pykueue wait {job.name}`"
+            f"{job.title} has {count} tasks ({tasks}), each with an output of its own; follow one with "
+            f"`pykueue attach {job.name}:{first}`, print all with `pykueue logs {job.name}`, or wait for all with "
+            f"`pykueue wait {job.name}`"
         )
 
 

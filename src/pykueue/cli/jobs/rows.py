@@ -41,7 +41,9 @@ def columns(
         Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[JobSummary]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("USES", lambda row: uses(row.requests, row.gpus), shrinks=True),
-        Column("SINCE", (lambda row: local_time(row.since) or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"),
+        Column(
+            "SINCE", (lambda row: local_time(row.since) or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"
+        ),
         Column("LEFT", lambda row: left(row, now), ">", drops=True),
         Column("PLACE", lambda row: NONE if row.place is None else str(row.place), ">", drops=True),
         Column("REASON", lambda row: (row.message if wide else "") or row.reason or NONE, shrinks=True),

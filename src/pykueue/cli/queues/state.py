@@ -153,9 +153,7 @@ async def read_state(kube: Kube, namespace: str) -> ServerState:
     )
 
 
-def counted(
-    queues: Sequence[Queue], pending: Sequence[PendingWorkload], admitting: ClusterQueues
-) -> Iterator[Queue]:
+def counted(queues: Sequence[Queue], pending: Sequence[PendingWorkload], admitting: ClusterQueues) -> Iterator[Queue]:
     """The queues with all jobs counted that are listed as pending.
 
     The status of a queue is written with a delay, and leaves out jobs that are held or wait for others.

@@ -8,10 +8,10 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS, Moment
+from pykueue.cli.arrays import Array, runs_of
 from pykueue.cli.follow.job import ERROR, Following
 from pykueue.cli.follow.jobend import end_of
 from pykueue.cli.messages import tell
-from pykueue.cli.arrays import Array, runs_of
 from pykueue.cli.target import Target
 from pykueue.jobs.batch import INTERVAL
 

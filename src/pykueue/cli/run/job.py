@@ -42,9 +42,14 @@ TAKEN_ALONG: Final = frozenset(
         "CUDA_HOME",
     }
 )
+OF_THE_SHELL: Final = frozenset({"_", "OLDPWD", "PWD", "SHLVL", "TERM", "COLORTERM", "COLUMNS", "LINES"})
+"""Variables that --env-all leaves out: they describe the present shell and its terminal."""
+VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 TAKEN_TO_TERMINALS: Final = frozenset({"TERM", "COLORTERM"})
 TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 """Environment variables, and prefixes of their names, that are passed on to the command."""
+OWN_OPTIONS: Final = {Label.QUEUE.value: "--queue", Label.PRIORITY_CLASS.value: "--priority"}
+"""Labels that have an option."""
 UNBUFFERED: Final = "PYTHONUNBUFFERED"
 """Set unless the user has set it: Python buffers output that does not go to a terminal."""
 REQUEUED: Final[Tree] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
@@ -93,18 +98,39 @@ def seconds(timeout: str | None) -> int | None:
     return found // MICROS
 
 
-def environment(given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False) -> dict[str, str]:
-    """The environment of the command: inherited variables, then those of --env."""
+def environment(
+    given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False, whole: bool = False
+) -> dict[str, str]:
+    """The environment of the command: inherited variables, or all of them if `whole`, then those of --env."""
     taken = TAKEN_ALONG | (TAKEN_TO_TERMINALS if interactive else frozenset())
-    made = {name: value for name, value in here.items() if name in taken or name.startswith(TAKEN_ALONG_TOO)}
+    made = {
+        name: value
+        for name, value in here.items()
+        if name in taken
+        or name.startswith(TAKEN_ALONG_TOO)
+        or (whole and name not in OF_THE_SHELL and VARIABLE.fullmatch(name))
+    }
     made[UNBUFFERED] = here.get(UNBUFFERED, "1")
     for one in given:
         name, equals, value = one.partition("=")
-        if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name):
+        if not VARIABLE.fullmatch(name):
             fail(f"--env: {one!r} does not start with a valid variable name; use NAME=VALUE")
         if not equals and name not in here:
             fail(f"--env: {name} is not set in this environment; use {name}=VALUE")
         made[name] = value if equals else here[name]
+    return made
+
+
+def labels_of(given: Sequence[str]) -> dict[str, str]:
+    """The labels of --label."""
+    made: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            fail(f"--label: {one!r} is not a label; use KEY=VALUE, e.g. sweep=7")
+        if (option := OWN_OPTIONS.get(key)) is not None:
+            fail(f"--label: {key} is set by {option}; use that")
+        made[key] = value
     return made
 
 
@@ -196,6 +222,7 @@ def job(
     slurm: bool = False,
     interactive: bool = False,
     notify: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
@@ -208,9 +235,11 @@ def job(
         )
     typed = typed or command
     metadata: Tree = {"name": name} if name else {"generateName": f"{stem(prefix or typed[0])}-"}
-    labels: Tree = {Label.QUEUE.value: queue} if queue else {}
+    marked: Tree = {**(labels or {})}
+    if queue:
+        marked[Label.QUEUE.value] = queue
     if priority:
-        labels[Label.PRIORITY_CLASS.value] = priority
+        marked[Label.PRIORITY_CLASS.value] = priority
     annotations: Tree = {Annotation.COMMAND.value: shlex.join(typed)[:1000]}
     if needs is not None:
         from pykueue.jobs.dependencies import annotations_for
@@ -224,7 +253,7 @@ def job(
             annotations[Annotation.JOB_MIN_PARALLELISM.value] = "1"
         command = numbered(command, array, (TASK_ID, "SLURM_ARRAY_TASK_ID") if slurm else (TASK_ID,))
     folder = str(here())
-    given = [*told(array), *(slurm_variables(array, resources, folder) if slurm else ())]
+    given = [*told(array), *(slurm_variables(array, resources, folder, title(name, prefix, typed)) if slurm else ())]
     set_by_user: list[Json] = [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())]
     container: Tree = {
         "name": RUN_CONTAINER,
@@ -256,7 +285,7 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": labels, "annotations": annotations},
+        "metadata": {**metadata, "labels": marked, "annotations": annotations},
         "spec": spec,
     }
 
@@ -267,11 +296,16 @@ def told(array: "Array | None") -> list[Tree]:
     return [*found, from_field(TASK_ID, INDEX_FIELD)] if array is not None and array.plain else found
 
 
-def slurm_variables(array: "Array | None", resources: Tree, folder: str) -> list[Tree]:
+def title(name: str | None, prefix: str | None, typed: Sequence[str]) -> str:
+    """What Slurm calls the name of a job: the one that was given, else that of the script or command."""
+    return name or prefix or Path(typed[0]).name
+
+
+def slurm_variables(array: "Array | None", resources: Tree, folder: str, title: str) -> list[Tree]:
     """The variables that scripts for Slurm read."""
     cores = parse_quantity(text(resources, "requests", "cpu"))
     found: list[Tree] = [
-        from_field("SLURM_JOB_NAME", NAME_FIELD),
+        {"name": "SLURM_JOB_NAME", "value": literal(title)},
         {"name": "SLURM_SUBMIT_DIR", "value": literal(folder)},
         {"name": "SLURM_CPUS_PER_TASK", "value": str(max(1, cores.nanos // NANO))},
     ]
