@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,12 @@ def test_a_job_stops_until_its_processes_have_ended_and_its_output_is_gone(runni
         rows = csv.DictReader(io.StringIO(running.run("jobs", "-o", "csv").stdout))
         return next((row["STATE"] for row in rows if row["NAME"] == name), "")
 
+    def printed(name: str) -> bool:
+        return running.run("logs", name).stdout == "ready\n"
+
     for name in ("kept", "stopped"):
         detached(running, name, script)
-        assert soon(lambda name=name: running.run("logs", name).stdout == "ready\n")
+        assert soon(partial(printed, name))
     assert running.run("hold", "kept").returncode == 0
     assert running.run("cancel", "stopped").returncode == 0
     assert (state("kept"), state("stopped")) == ("STOPPING", "STOPPING")

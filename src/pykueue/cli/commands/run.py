@@ -327,12 +327,12 @@ def for_one_task(ctx: click.Context) -> None:
     click.echo(f"--output: ignored with --array: {problem}", err=True)
 
 
-def written(ctx: click.Context, command: Sequence[str], file: str, title: str, *, slurm: bool) -> Sequence[str]:
+def written(ctx: click.Context, command: Sequence[str], file: str, title: str, *, slurm: bool) -> tuple[str, ...]:
     """The command that writes its output to a file; as in Slurm, both streams if #SBATCH lines ask for it."""
     if unknown := unknown_patterns(file):
         fail(f"--output: {unknown[0]} has no meaning here; use {PATTERNS}")
     errors = slurm and ctx.get_parameter_source("output") is not ParameterSource.COMMANDLINE
-    return writing(command, file, title=title, user=os.environ.get("USER", ""), errors=errors)
+    return (*writing(command, file, title=title, user=os.environ.get("USER", ""), errors=errors),)
 
 
 def opened(file: str) -> int:

@@ -4,10 +4,9 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.core import Tree
 from pykueue.api.jobsummary import FINISHED_JOBS, OWN_GROUP, OWN_VERSION, FinishedJob, FinishedList, JobState
 from pykueue.api.names import Annotation, WorkloadCondition
-from pykueue.api.trees import mappings, text, whole
+from pykueue.api.trees import Tree, mappings, text, whole
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.cli.follow.jobend import timed_out
 from pykueue.cli.tables import local_time
