@@ -9,7 +9,7 @@ import uvloop
 from bench import kernel
 from bench.floors import Floor, Result
 from bench.upserver import QUEUE, Server, serving
-from pykueue.cli.run.arrays import array_of
+from pykueue.cli.arrays import array_of
 from pykueue.cli.run.job import job, resources
 from pykueue.kube.port import JOBS
 

@@ -50,7 +50,6 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "audit/uptime.py": ("tests/audit/rules/test_losses.py", "deadlines while the manager is down"),
     "bridge/jobtotals.py": ("tests/controllers/test_jobsummaries.py", "what a job uses"),
     "cli/follow/admitted.py": ("tests/cli/follow/test_job.py", "what `run` and `status` say of jobs that hold quota"),
-    "cli/jobs/chosen.py": ("tests/cli/jobs/test_verbs.py", "how jobs are named"),
     "cli/commands/attach.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/commands/backup.py": ("tests/cli/commands/test_up.py", "both commands, in processes of their own"),
     "cli/commands/cancel.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),

@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.api.core import Tree
-from pykueue.cli.jobend import code_of, codes_of, contains, end_of, pods_of
+from pykueue.cli.jobend import code_of, codes_of, contains, end_of, pods_of, timed_out
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ FAILED: Tree = {"conditions": [{"type": "Failed", "status": "True", "reason": "X
         pytest.param({}, None, None, id="the Job runs"),
         pytest.param(FAILED, None, "too many", id="the Job failed"),
         pytest.param({"completedIndexes": "0-3"}, 2, "", id="the index is complete while the Job runs"),
-        pytest.param({"failedIndexes": "2"}, 2, "index 2 failed", id="the index failed"),
+        pytest.param({"failedIndexes": "2"}, 2, "the task failed", id="the index failed"),
         pytest.param({"completedIndexes": "0,1"}, 2, None, id="the index runs"),
         pytest.param({"completedIndexes": "2", **FAILED}, 2, "", id="the index is complete, and the Job failed"),
         pytest.param(FAILED, 2, "too many", id="the Job failed before the index ended"),
@@ -68,5 +68,12 @@ def test_the_pods_of_one_index_are_selected_by_its_label() -> None:
     ],
 )
 def test_a_command_that_cannot_be_executed_has_the_exit_code_that_shells_give_it(message: str, code: int) -> None:
-    assert code_of({"exitCode": 128, "reason": "StartError", "message": message}) == code
-    assert code_of({"exitCode": 128, "reason": "Error", "message": message}) == 128
+    assert code_of({}, {"exitCode": 128, "reason": "StartError", "message": message}) == code
+    assert code_of({}, {"exitCode": 128, "reason": "Error", "message": message}) == 128
+
+
+def test_a_time_limit_has_the_exit_code_of_timeout() -> None:
+    assert code_of({"status": {"reason": "DeadlineExceeded"}}, {"exitCode": 143}) == 124
+    condition = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}
+    assert timed_out({"status": {"conditions": [condition]}})
+    assert not timed_out({"status": FAILED})

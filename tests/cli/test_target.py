@@ -100,6 +100,21 @@ def test_flags_choose_otherwise(person: Person, tmp_path: Path) -> None:
     assert person.target().connection.server == "https://mine:1"
 
 
+def test_a_kubeconfig_of_a_data_directory_is_that_of_the_local_server(person: Person, tmp_path: Path) -> None:
+    person.start_on(tmp_path / "lab", runs=False)
+    person.environment["KUBECONFIG"] = str(tmp_path / "lab" / "kubeconfig")
+    target = person.target()
+    assert (target.local, target.folder) == (True, tmp_path / "lab")
+    assert target.unanswered("lost") == (
+        f"no server is running on {tmp_path}/lab (https://mine:1 does not respond); start it with "
+        f"`pykueue up --data {tmp_path}/lab`"
+    )
+    person.start_on(tmp_path / "lab")
+    assert person.target().unanswered("lost").startswith("https://mine:1: lost; if the server is not running, start it")
+    person.let_in()
+    assert person.target(kubeconfig=str(person.own)).local, "written by `pykueue user add`"
+
+
 def test_a_context_that_is_not_there_is_refused(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--context: no kubeconfig to look up 'lab' in: KUBECONFIG is not set" in person.refusal(
         capsys, context="lab"

@@ -13,6 +13,7 @@ from pykueue.controllers.jobsummaries import (
     INACTIVE,
     NO_POD,
     NO_QUEUE,
+    PROCESSES,
     PodFacts,
     summary_of,
     summary_of_workload,
@@ -54,6 +55,22 @@ def held_by(what: str) -> Workload:
 CHECK = {"admissionChecks": [{"name": "slow", "state": "Pending", "message": "ETA 2 s", "lastTransitionTime": AT}]}
 CASES: list[tuple[str, JobView, Workload | None, tuple[PodFacts, ...], JobState, str]] = [
     ("is being deleted", job(metadata={"deletionTimestamp": AT}), workload(), (), JobState.STOPPING, DELETED),
+    (
+        "is held and its processes still run",
+        job(suspend=True, status={"terminating": 1}),
+        workload(active=False),
+        (),
+        JobState.STOPPING,
+        PROCESSES,
+    ),
+    (
+        "waits between two attempts",
+        job(backoffLimit=2, status={"failed": 1}),
+        workload(RESERVED, ADMITTED),
+        (),
+        JobState.RUNNING,
+        "attempt 1 of 3 failed; the next one starts after a delay",
+    ),
     ("has no Workload yet", job(suspend=True), None, (), JobState.PENDING, UNQUEUED),
     ("is suspended without a queue", job("", suspend=True), None, (), JobState.HELD, NO_QUEUE),
     ("has no queue and no pod yet", job(""), None, (), JobState.PENDING, NO_POD),

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from pykueue.api.jobsummary import JobState
-from pykueue.base.units import MICROS, parse_instant
-from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, record_of
-from pykueue.kubecontrollers.jobviews import JobBody, decoded_job
+from pykueue.base.units import MICROS, Instant, parse_instant
+from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, record_of, replaced
+from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job
 
 NOW = parse_instant("2026-01-01T03:00:00Z")
 
@@ -28,6 +28,10 @@ def job(status: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: 
         "status": status,
     }
     return decoded_job(msgspec.json.encode(tree))
+
+
+def hour(number: float) -> Instant:
+    return Instant(parse_instant("2026-01-01T00:00:00Z") + int(number * 3600 * MICROS))
 
 
 def over(kind: str, at: str = "2026-01-01T02:00:00Z") -> dict[str, Any]:
@@ -64,6 +68,25 @@ def test_a_record_is_small_whatever_its_job_asks_for() -> None:
 def test_a_failed_job_has_the_code_of_the_pod_and_the_work_that_was_lost() -> None:
     found = record_of(job(over("Failed")), UNKNOWN, Failures(9, 5 * MICROS), NOW)
     assert (found.state, found.exit_code, found.lost_seconds, found.message) == (JobState.FAILED, 9, 5, "M")
+
+
+def test_a_job_that_reached_its_time_limit_has_the_exit_code_of_timeout() -> None:
+    ended = over("Failed")
+    ended["conditions"][0]["reason"] = "DeadlineExceeded"
+    assert record_of(job(ended), UNKNOWN, Failures(143), NOW).exit_code == 124
+
+
+def test_a_job_did_not_run_while_its_machine_was_down() -> None:
+    lost = counted(
+        NONE, Pod("lab", "p", 1, created=hour(1), ended=hour(1.25), conditions=(("DisruptionTarget", "True"),))
+    )
+    found = replaced(lost, Pod("lab", "q", 2, created=hour(1.75)))
+    ended = {**over("Complete"), "startTime": "2026-01-01T01:00:00Z"}
+    made = record_of(job(ended), UNKNOWN, found, NOW)
+    assert (made.ran_seconds, made.lost_seconds, made.waited_seconds) == (900, 900, 3600 + 1800)
+    several = record_of(job(ended, parallelism=2, completions=2), UNKNOWN, found, NOW)
+    assert several.ran_seconds == 3600, "the other pods ran"
+    assert replaced(NONE, Pod("lab", "q", 2, created=hour(1.75))) == NONE, "a retry is no disruption"
 
 
 def test_a_job_that_was_deleted_is_cancelled_at_its_deletion_or_now() -> None:

@@ -112,6 +112,15 @@ def test_exit_codes_of_init_containers_come_last() -> None:
         initContainerStatuses=[container("i", 2, 1)],
     )
     assert found.exits == (("b", 3), ("i", 2))
+    assert found.exit_code == 3
+
+
+def test_exit_codes_are_those_of_shells_where_they_are_shown() -> None:
+    missing = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": executable file not found in $PATH'}
+    found = pod(phase="Failed", containerStatuses=[{"name": "a", "state": {"terminated": missing}}])
+    assert (found.exits, found.exit_code) == ((("a", 128),), 127), "policies compare the code of Kubernetes"
+    late = pod(phase="Failed", reason="DeadlineExceeded", containerStatuses=[container("a", 143, 1)])
+    assert late.exit_code == 124
 
 
 READY_ENDED = {"type": "Ready", "status": "False", "lastTransitionTime": at(20)}

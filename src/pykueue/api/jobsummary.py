@@ -22,8 +22,8 @@ UNQUEUED: Final = "not queued yet"
 UNNAMED: Final = "preempted for another workload of "
 """How the reason of a job begins that was preempted, where the preemptor is not looked up."""
 
-RETRIED: Final = "; the next one starts after a delay"
-"""How the reason of a job ends that waits between two attempts."""
+RETRIED: Final = "failed; the next one starts "
+"""A part of the reason of a job that waits between two attempts."""
 
 
 class JobState(StrEnum):

@@ -13,13 +13,15 @@ from pykueue.api.workload import Workload, condition
 from pykueue.app.controllers import Controllers
 from pykueue.base.struct import Frozen
 from pykueue.base.turns import in_steps
+from pykueue.base.units import MICROS
 from pykueue.bridge.outbound import pending_condition
-from pykueue.controllers.jobsummaries import PodFacts, dependency, other_of, summary_of
+from pykueue.controllers.jobsummaries import PodFacts, between_attempts, dependency, other_of, summary_of
 from pykueue.jobs.batch import JobView
 from pykueue.jobs.dependencies import Other
 from pykueue.jobs.workload import prebuilt_name, workload_name
 from pykueue.kube.informer import Change
 from pykueue.kubecontrollers.jobcontroller import JobController
+from pykueue.kubecontrollers.jobplan import NO_BACKOFF
 from pykueue.kubecontrollers.jobviews import Job
 
 YIELD_EVERY: Final = 1_000
@@ -37,6 +39,8 @@ class Line(Frozen):
     """Reason and message of the condition that is about to be written."""
     depends: str
     """Which jobs it waits for."""
+    delay: str
+    """When its next attempt starts."""
     key: str
     """Of the Workload."""
     summary: JobSummary
@@ -126,6 +130,7 @@ class JobBoard:
             return None if found is None else other_of(found)
 
         depends = dependency(job, other, self.jobs.clock.now())
+        delay = self.delay(key) if between_attempts(job) else ""
         pods = tuple(
             PodFacts(pod.problem, self.gpus(pod.uid), pod.unplaced)
             for pod in self.jobs.by_job.get(key).values()
@@ -135,13 +140,18 @@ class JobBoard:
             before is not None
             and before.job is job
             and before.workload is workload
-            and (before.pods, before.told, before.depends) == (pods, said, depends)
+            and (before.pods, before.told, before.depends, before.delay) == (pods, said, depends, delay)
         ):
             return before
-        summary = summary_of(job, workload, pods, told, depends)
-        made = Line(job, workload, pods, said, depends, workload_key, summary, msgspec.json.encode(summary))
+        summary = summary_of(job, workload, pods, told, depends, delay)
+        made = Line(job, workload, pods, said, depends, delay, workload_key, summary, msgspec.json.encode(summary))
         self.lines[key] = made
         return made
+
+    def delay(self, key: str) -> str:
+        """When the next attempt of a Job starts."""
+        left = self.jobs.backoffs.get(key, ("", NO_BACKOFF))[1].due() - self.jobs.clock.now()
+        return f"in {-(-left // MICROS)} s" if left > 0 else "now"
 
     def told(self, controllers: Controllers, key: str, workload: Workload) -> Tree | None:
         """The condition that is about to be written to a Workload without one; None if there is none."""

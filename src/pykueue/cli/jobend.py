@@ -1,20 +1,16 @@
 """How a Job ended: why it failed, and the exit codes of its pods."""
 
 import contextlib
-import re
 import signal
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pykueue.api.exitcodes import DEADLINE, TIMED_OUT, shell_code
 from pykueue.api.names import COMPLETION_INDEX
 from pykueue.api.trees import Tree, mapping, mappings, text, whole
 
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
-NOT_EXECUTED: Final = re.compile(r'exec: ".*": (.*)', re.DOTALL)
-"""What container runtimes say of a command that they cannot execute."""
-ABSENT: Final = ("executable file not found", "no such file or directory")
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""The exit codes of shells for such a command."""
+TASK_FAILED: Final = "the task failed"
 
 
 def pods_of(uid: str, index: int | None = None) -> str:
@@ -27,7 +23,7 @@ def end_of(job: Tree, index: int | None = None) -> str | None:
     if index is not None and contains(text(job, "status", "completedIndexes"), index):
         return ""
     if index is not None and contains(text(job, "status", "failedIndexes"), index):
-        return f"index {index} failed"
+        return TASK_FAILED
     for _, one in mappings(job, "status", "conditions"):
         if text(one, "status") == "True":
             match text(one, "type"):
@@ -45,6 +41,14 @@ def contains(indexes: str, index: int) -> bool:
         if first.isdigit() and int(first) <= index <= int(last if last.isdigit() else first):
             return True
     return False
+
+
+def timed_out(job: Mapping[str, object] | None) -> bool:
+    """Whether a Job failed because it reached its time limit."""
+    return any(
+        (text(one, "type"), text(one, "status"), text(one, "reason")) == ("Failed", "True", DEADLINE)
+        for _, one in mappings(job, "status", "conditions")
+    )
 
 
 def blamed_on_pods(job: Tree) -> bool:
@@ -69,22 +73,30 @@ def killed(end: Mapping[str, object]) -> str:
 
 def ends_of(pods: Iterable[Tree]) -> list[Tree]:
     """How the containers of some pods ended, in this order."""
+    return [end for _, end in ended(pods)]
+
+
+def ended(pods: Iterable[Tree]) -> list[tuple[Tree, Tree]]:
+    """Some pods and how a container of each ended, in this order."""
     ends = [
-        mapping(one, "state", "terminated") for pod in pods for _, one in mappings(pod, "status", "containerStatuses")
+        (pod, mapping(one, "state", "terminated"))
+        for pod in pods
+        for _, one in mappings(pod, "status", "containerStatuses")
     ]
-    return sorted((end for end in ends if end), key=lambda end: text(end, "finishedAt"))
+    return sorted(((pod, end) for pod, end in ends if end), key=lambda one: text(one[1], "finishedAt"))
 
 
 def codes_of(pods: Iterable[Tree]) -> list[int]:
     """The known exit codes of some pods, in the order in which they ended."""
-    return [code for end in ends_of(pods) if (code := code_of(end)) is not None]
+    return [code for pod, end in ended(pods) if (code := code_of(pod, end)) is not None]
 
 
-def code_of(end: Tree) -> int | None:
-    """The exit code of a container; as in shells if its command does not exist or cannot be executed."""
-    if text(end, "reason") == "StartError" and (why := NOT_EXECUTED.search(text(end, "message"))):
-        return NOT_FOUND if any(words in why[1] for words in ABSENT) else NOT_EXECUTABLE
-    return whole(end, "exitCode")
+def code_of(pod: Tree, end: Tree) -> int | None:
+    """The exit code of a container as shells report it: of a command that cannot be executed, or ran for too long."""
+    if text(pod, "status", "reason") == DEADLINE:
+        return TIMED_OUT
+    code = whole(end, "exitCode")
+    return None if code is None else shell_code(code, text(end, "reason"), text(end, "message"))
 
 
 def failed_attempt(job: Tree | None, pods: Iterable[Tree]) -> str:

@@ -39,5 +39,4 @@ def explained(error: KubeError | CredentialError, target: Target) -> str:
     """What to print about a request that failed."""
     if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
         return rejected_credentials(target.file, target.context, error.message)
-    hint = target.hint() if isinstance(error, UnansweredError) else ""
-    return f"{target.connection.server}: {error}{hint}"
+    return target.unanswered(error) if isinstance(error, UnansweredError) else f"{target.connection.server}: {error}"

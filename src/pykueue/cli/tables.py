@@ -1,6 +1,7 @@
 """Format text for a terminal: columns, wrapped lines and colours."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from textwrap import wrap
 from typing import Final, Literal, TextIO
 
@@ -29,6 +30,14 @@ def duration(micros: int) -> str:
     minutes, seconds = divmod(micros // 1_000_000, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def local_time(instant: str) -> str:
+    """A timestamp in the local time zone, for people: `2026-01-31 13:00:00`; as it is if it is none."""
+    try:
+        return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):
+        return instant
 
 
 def column_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

@@ -87,6 +87,15 @@ class Target(Frozen):
         named = f"{VARIABLE}={shlex.quote(os.pathsep.join(files))}"
         return f"{named} {shlex.join(['pykueue', *words[:1], *context, *words[1:]])}"
 
+    def unanswered(self, error: object) -> str:
+        """What to print when it does not respond, with this error."""
+        if self.folder is None or runs(self.folder):
+            return f"{self.connection.server}: {error}{self.hint()}"
+        return (
+            f"no server is running on {self.folder} ({self.connection.server} does not respond); start it with "
+            f"`pykueue up{data_option(self.folder, self.environment)}`{besides(self.connection, self.environment)}"
+        )
+
     def hint(self) -> str:
         """What to do when it does not respond."""
         if not self.local:
@@ -173,7 +182,19 @@ def reached(
         found = from_files(tuple(map(Path, files)), context, environment)
     except (KubeconfigError, CredentialError) as error:
         fail(str(error))
+    if not local and context is None and len(files) == 1:
+        folder = folder_of(Path(files[0]))
+        local = folder is not None or Path(files[0]) == own_kubeconfig(environment)
     return Target(found, name, files, context, folder, local, environment)
+
+
+def folder_of(file: Path) -> Path | None:
+    """The data directory of the local server whose own kubeconfig this is; None if it is another one."""
+    folder = file.absolute().parent
+    try:
+        return folder if file.name == KUBECONFIG and (folder / STANDING).exists() else None
+    except PermissionError:
+        return None
 
 
 def own_connection(folder: Path, environment: Mapping[str, str]) -> Connection | None:

@@ -20,9 +20,12 @@ from pykueue.jobs.workload import queue_label, run_limit
 
 INACTIVE: Final = "deactivated: spec.active of its Workload is false"
 DELETED: Final = "it is being deleted"
+PROCESSES: Final = "its processes have not ended yet"
 FINISHING: Final = "it has ended and is being cleaned up"
 NO_QUEUE: Final = "it is suspended and names no queue"
 NO_POD: Final = "its pods have not started yet"
+RETRIES: Final = 6
+"""How many pods of a Job may fail by default, in Kubernetes."""
 FOLLOWED_MAX: Final = 100
 """How many jobs are searched for a circle for each job of a list."""
 
@@ -47,15 +50,24 @@ class Standing(Frozen):
 
 
 def summary_of(
-    job: JobView, workload: Workload | None, pods: Sequence[PodFacts], told: Tree | None = None, depends: str = ""
+    job: JobView,
+    workload: Workload | None,
+    pods: Sequence[PodFacts],
+    told: Tree | None = None,
+    depends: str = "",
+    delay: str = "after a delay",
 ) -> JobSummary:
     """A Job that has not finished.
 
     `told` is the condition that is about to be written to a Workload that waits, if that is known; `depends` says which
-    jobs it waits for, from `dependency`.
+    jobs it waits for, from `dependency`. `delay` says when the next attempt starts after one that failed.
     """
     metadata, spec = job.metadata, job.spec
-    found = standing(job, workload, pods, told, depends)
+    found = unless_stopping(job, standing(job, workload, pods, told, depends))
+    if found.state is JobState.RUNNING and not found.reason and between_attempts(job):
+        attempts = 1 + (RETRIES if job.spec.backoff_limit is None else job.spec.backoff_limit)
+        why = f"attempt {job.status.failed} of {attempts} {RETRIED}{delay}"
+        found = Standing(found.state, found.since, why)
     limit = limit_of(job, workload)
     if workload is None:
         totals = template_totals(spec.template, pods_at_once(spec.parallelism, spec.completions))
@@ -130,10 +142,7 @@ def standing(
     if job.metadata.deletion_timestamp is not None:
         return Standing(JobState.STOPPING, job.metadata.deletion_timestamp, DELETED)
     if workload is not None:
-        found = queued(workload, pods, told, depends)
-        if found.state is JobState.RUNNING and not found.reason:
-            return Standing(found.state, found.since, failed_attempt(job))
-        return found
+        return queued(workload, pods, told, depends)
     if job.spec.suspend:
         if queue_label(job.metadata):
             return Standing(JobState.PENDING, created, UNQUEUED)
@@ -145,12 +154,17 @@ def standing(
     return Standing(JobState.PENDING, created, NO_POD)
 
 
-def failed_attempt(job: JobView) -> str:
-    """Which attempt of a Job failed last, if it waits for the next one; empty if it does not."""
+def between_attempts(job: JobView) -> bool:
+    """Whether a Job that may run has failed pods and none that is active."""
     spec, status = job.spec, job.status
-    if not status.failed or status.active or spec.suspend or spec.backoff_limit_per_index is not None:
-        return ""
-    return f"attempt {status.failed} of {1 + (spec.backoff_limit or 0)} failed{RETRIED}"
+    return bool(status.failed) and not status.active and not spec.suspend and spec.backoff_limit_per_index is None
+
+
+def unless_stopping(job: JobView, found: Standing) -> Standing:
+    """The state of a Job, or that it stops, while processes of a run that has ended are still there."""
+    if not job.status.terminating or job.status.active or found.state is JobState.FAILING:
+        return found
+    return Standing(JobState.STOPPING, found.since, PROCESSES, found.message)
 
 
 def queued(workload: Workload, pods: Sequence[PodFacts], told: Tree | None, depends: str) -> Standing:

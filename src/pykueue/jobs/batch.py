@@ -54,6 +54,8 @@ class JobStatus(Wire):
     start_time: str | None = None
     active: int = 0
     ready: int = 0
+    terminating: int = 0
+    """Pods that are being deleted and whose processes still run."""
     succeeded: int = 0
     failed: int = 0
     completed_indexes: str = ""

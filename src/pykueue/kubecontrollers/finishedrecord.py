@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
+from pykueue.api.exitcodes import DEADLINE, TIMED_OUT
 from pykueue.api.jobsummary import TEXT_MAX, FinishedJob, JobState
 from pykueue.api.names import Annotation, Label
 from pykueue.api.workload import Workload
@@ -34,6 +37,8 @@ class Failures(Frozen):
     """Of the last pod that failed with one."""
     lost_micros: int = 0
     """How long those pods ran that failed by a disruption."""
+    restarted: Instant = Instant(0)
+    """When the pod was created that replaced the last of those."""
 
 
 UNKNOWN: Final = Past()
@@ -53,9 +58,14 @@ def past_of(workload: Workload) -> Past:
 
 def counted(before: Failures, pod: Pod) -> Failures:
     """The same with one more pod that has failed."""
-    code = next((code for _, code in pod.exits), before.exit_code)
+    code = before.exit_code if pod.exit_code is None else pod.exit_code
     lost = max(0, pod.ended - pod.created) if DISRUPTED in pod.conditions else 0
-    return Failures(code, before.lost_micros + lost)
+    return Failures(code, before.lost_micros + lost, before.restarted)
+
+
+def replaced(before: Failures, pod: Pod) -> Failures:
+    """The same with a new pod, which replaces one that failed by a disruption if there is one."""
+    return replace(before, restarted=pod.created) if before.lost_micros else before
 
 
 def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> FinishedJob:
@@ -70,9 +80,13 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
     submitted = instant(metadata.creation_timestamp)
     # A suspended Job does not run; its start time is of an earlier run.
     started = None if spec.suspend and over is None else status.start_time
-    ran = max(0, ended - instant(started)) if started else 0
-    waited = max(0, ended - submitted - ran - past.lost_seconds * MICROS)
     count = pods_at_once(spec.parallelism, spec.completions)
+    ran = max(0, ended - instant(started)) if started else 0
+    lost = past.lost_seconds * MICROS
+    if count == 1 and failures.restarted > instant(started):
+        # Its process was gone while the machine was down.
+        ran, lost = max(0, ended - failures.restarted), lost + failures.lost_micros
+    waited = max(0, ended - submitted - ran - lost)
     requests, left_out = listed(template_totals(spec.template, count) if past.requests is None else past.requests)
     return FinishedJob(
         namespace=metadata.namespace or "",
@@ -86,7 +100,7 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
         submitted=format_instant(submitted),
         started=started or "",
         ended=format_instant(ended),
-        exit_code=exit_code(state, failures),
+        exit_code=TIMED_OUT if over is not None and over.reason == DEADLINE else exit_code(state, failures),
         waited_seconds=waited // MICROS,
         ran_seconds=ran // MICROS,
         preempted=past.preempted,

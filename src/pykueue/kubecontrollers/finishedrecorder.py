@@ -22,7 +22,7 @@ from pykueue.base.units import MICROS, Instant
 from pykueue.jobs.workload import workload_name
 from pykueue.kube.informer import Change, Informer
 from pykueue.kube.port import JOBS, PODS, WORKLOADS, Kube, KubeError, NotFoundError
-from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of
+from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of, replaced
 from pykueue.kubecontrollers.jobviews import Job, JobBody, Pod, decoded_job, read_pod
 
 LOG: Final = logging.getLogger(__name__)
@@ -151,10 +151,14 @@ class FinishedRecorder:
         return None
 
     def pod_changed(self, change: Change[Pod]) -> None:
-        """Count a pod that fails."""
+        """Count a pod that fails, and note one that replaces it."""
         old, new = change.old, change.new
-        if new is not None and new.owner and new.phase == "Failed" and (old is None or not old.over):
+        if new is None or not new.owner:
+            return
+        if new.phase == "Failed" and (old is None or not old.over):
             self.failures[new.owner] = counted(self.failures.get(new.owner, NONE), new)
+        elif old is None and not new.over and new.owner in self.failures:
+            self.failures[new.owner] = replaced(self.failures[new.owner], new)
 
     async def record(self) -> None:
         """Record some of the Jobs that have ended."""

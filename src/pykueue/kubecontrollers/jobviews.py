@@ -12,6 +12,7 @@ import msgspec
 
 from pykueue.api.core import Condition as PodCondition
 from pykueue.api.core import ObjectMeta, OwnerReference
+from pykueue.api.exitcodes import DEADLINE, TIMED_OUT, shell_code
 from pykueue.api.names import COMPLETION_INDEX, Annotation
 from pykueue.api.pods import node_problem, read_with, start_problem
 from pykueue.base.share import NAMES
@@ -194,6 +195,8 @@ class Terminated(Wire):
 
     exit_code: int = 0
     finished_at: str | None = None
+    reason: str = ""
+    message: str = ""
 
 
 class Waiting(Wire):
@@ -237,6 +240,7 @@ class PodStatus(Wire):
     """The state of a pod."""
 
     phase: str = "Pending"
+    reason: str = ""
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -307,6 +311,8 @@ class Pod(Frozen):
     """Why a container cannot start; empty if all can."""
     unplaced: str = ""
     """Why it gets no node; empty if it has one, or is not refused one."""
+    exit_code: int | None = None
+    """The code of its first container that failed, as shells report it."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -418,7 +424,17 @@ def read_pod(raw: bytes, *, whole: bool = False) -> Pod:
         intern(notes.get(Annotation.CREATOR, "")),
         problem_of(body),
         unplaced_of(body),
+        exit_code_of(body),
     )
+
+
+def exit_code_of(pod: PodBody) -> int | None:
+    """The exit code of the first container that failed, as shells report it; None if none did."""
+    if pod.status.reason == DEADLINE:
+        return TIMED_OUT
+    ends = (one.state.terminated for one in (*pod.status.container_statuses, *pod.status.init_container_statuses))
+    codes = (shell_code(end.exit_code, end.reason, end.message) for end in ends if end is not None and end.exit_code)
+    return next(codes, None)
 
 
 def unplaced_of(pod: PodBody) -> str:

@@ -47,6 +47,9 @@ def test_jobs_from_their_submission_to_their_record(machine: Machine) -> None:
     assert waits["REASON"] == "can never start: asks for 64 cpu, this queue can have 4 at most"
     assert (waits["OWNER"], waits["PLACE"], waits["USES"]) == ("admin", "1", "cpu=64")
     assert rows(machine, "-q", "team-b") == []
+    done = machine.run("jobs", "-q", "team-c")
+    unknown = "--queue: no LocalQueue 'team-c' in namespace default; use one of: team-a, team-b\n"
+    assert (done.returncode, done.stderr) == (1, unknown)
     table = machine.run("jobs", "-A").stdout.splitlines()
     assert table[0].split() == ["NAME", "QUEUE", "OWNER", "STATE", "USES", "SINCE", "LEFT", "PLACE", "REASON"]
     assert table[1].split()[:5] == ["default/runs", "team-a", "admin", "RUNNING", "1"]

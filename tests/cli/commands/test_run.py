@@ -11,10 +11,21 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from pykueue.base.clock import START
+from pykueue.cli.arrays import array_of
 from pykueue.cli.follow.terminal import has_input
 from pykueue.cli.main import cli
-from pykueue.cli.run.arrays import array_of
-from pykueue.cli.run.job import environment, is_job_name, job, limit, needs, per_core, resources, seconds, stem
+from pykueue.cli.run.job import (
+    environment,
+    is_job_name,
+    job,
+    labels_of,
+    limit,
+    needs,
+    per_core,
+    resources,
+    seconds,
+    stem,
+)
 from tests.cli.clusters import kubeconfig_of
 from tests.fakes.tinyapi import in_background, status
 
@@ -171,6 +182,26 @@ def test_a_job_knows_its_name_and_a_script_for_slurm_what_it_expects() -> None:
     assert found["SLURM_ARRAY_TASK_MAX"]["value"] == "9"
 
 
+def test_slurm_calls_a_job_by_the_name_that_was_given() -> None:
+    assert variables(made("true", slurm=True, resources=resources("1", None, 0), prefix="train"))["SLURM_JOB_NAME"] == {
+        "name": "SLURM_JOB_NAME",
+        "value": "train",
+    }
+    plain = made("/bin/sh", "/x/job.sh", typed=("./job.sh",), slurm=True, resources=resources("1", None, 0))
+    assert variables(plain)["SLURM_JOB_NAME"]["value"] == "job.sh"
+
+
+def test_labels_are_those_that_were_given_and_those_of_options() -> None:
+    labels = made("true", labels=labels_of(("sweep=7", "who=")))["metadata"]["labels"]
+    assert labels == {"sweep": "7", "who": "", "kueue.x-k8s.io/queue-name": "team-a"}
+
+
+def test_the_whole_environment_is_passed_on_where_that_is_asked_for() -> None:
+    here = {"PATH": "/bin", "TOKEN": "x", "SHLVL": "2", "BASH_FUNC_f%%": "() { :; }"}
+    assert environment((), here) == {"PATH": "/bin", "PYTHONUNBUFFERED": "1"}
+    assert environment((), here, whole=True) == {"PATH": "/bin", "TOKEN": "x", "PYTHONUNBUFFERED": "1"}
+
+
 def test_a_job_that_waits_is_gated() -> None:
     notes = made("true", needs=needs(("a", "b"), ("c",), "2027-01-31T12:00:00Z", START))["metadata"]["annotations"]
     assert notes == {
@@ -227,9 +258,13 @@ def test_a_timeout_is_whole_seconds() -> None:
             id="too many jobs",
         ),
         pytest.param(
-            ["--array", "0-1", "--output", "x"], "--output: cannot be combined with --array", id="one file for many"
+            ["--array", "0-1", "--output", "x"],
+            "--output: all tasks would write to the same file",
+            id="one file for many",
         ),
-        pytest.param(["--detach", "--output", "x"], "--output: cannot be combined with --detach", id="nobody to write"),
+        pytest.param(["--output", "%N.out"], "--output: %N has no meaning here; use %x", id="no pattern"),
+        pytest.param(["--label", "sweep"], "--label: 'sweep' is not a label; use KEY=VALUE", id="no label"),
+        pytest.param(["--label", "kueue.x-k8s.io/queue-name=a"], "is set by --queue; use that", id="another option"),
         pytest.param(["--timeout", "soon"], "--timeout: 'soon' is not a duration", id="no duration"),
         pytest.param(["--timeout", "1ms"], "--timeout: '1ms' is too short; use 1s or more", id="too short"),
         pytest.param(["--env", "=x"], "--env: '=x' does not start with a valid variable name", id="no name"),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -18,9 +19,10 @@ from pykueue.cli.run.submission import next_name
 from pykueue.cli.target import Target
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, Fixed
-from pykueue.kube.port import JOBS
+from pykueue.kube.port import JOBS, UnansweredError
 from pykueue.node.attempts import folder_of, key_of, numbers, pods, read_attempt
 from tests.cli.machine import Machine, machine_in
+from tests.clocks import SkippingClock
 from tests.fakes.tinyapi import TinyApi, status
 from tests.patience import soon
 
@@ -66,7 +68,11 @@ def test_a_name_that_is_taken_is_answered_with_the_next_free_one(running: Machin
         assert running.run("run", "-q", "team-a", "--name", name, "--", "true").returncode == 0
     done = running.run("run", "-q", "team-a", "--name", "train", "--", "true")
     assert done.returncode == 2
-    assert "--name: job default/train already exists; use another name, e.g. train-3" in done.stderr
+    assert "--name: job default/train already exists and has ended; use another name, e.g. train-3" in done.stderr
+    command = done.stderr.partition("or delete it with its output: pykueue ")[2].split()
+    assert command[0] == "cancel", done.stderr
+    assert "job default/train deleted, with its output" in running.run("cancel", "--ended", "train").stderr
+    assert soon(lambda: running.run("run", "-q", "team-a", "--name", "train", "--", "true").returncode == 0)
 
 
 def test_the_queue_may_be_omitted_where_there_is_no_choice(running: Machine, tmp_path: Path) -> None:
@@ -96,7 +102,10 @@ def test_the_command_has_the_umask_and_shell_of_the_terminal_and_no_input(runnin
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "0002\n/bin/my-shell 1\n"), done.stderr
-    assert "pykueue: standard input is not passed on: the command reads an empty one\n" in done.stderr
+    assert (
+        "pykueue: standard input is not passed on: the command reads an empty one; redirect inside the command, sh"
+        in done.stderr
+    )
     assert "standard input" not in running.run("run", "-q", "team-a", "--", "true").stderr
 
 
@@ -232,6 +241,55 @@ def test_a_job_starts_after_others_and_not_before_its_time(running: Machine, tmp
     done = running.run("run", "-q", "team-b", "--after", "nobody", "--", "true")
     assert done.returncode == 2
     assert "--after: no Job 'nobody' in namespace default; name one that was submitted before" in done.stderr
+
+
+def test_after_ctrl_c_the_job_is_deleted_even_if_the_terminal_is_closed(running: Machine) -> None:
+    process = running.start("run", "-q", "team-a", "--name", "left", "--", "sh", "-c", "echo ready; sleep 600")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    words = "pykueue: deleting job default/left, also if this terminal is closed; Ctrl-C again keeps it\n"
+    assert words in iter(process.stderr.readline, "")
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=60)[1] == "pykueue: job default/left deleted\n"
+    assert process.returncode == 130
+
+
+class Unanswering:
+    """A server that does not respond for a while."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def get(self, *_: object) -> bytes:
+        self.left -= 1
+        if self.left >= 0:
+            raise UnansweredError("get jobs.batch default/train", 0, "ConnectionLost", "refused")
+        return b"{}"
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        pytest.param(3, "", id="a restart"),
+        pytest.param(
+            30,
+            "pykueue: waiting for the server: https://127.0.0.1:1: get jobs.batch default/train: refused\n"
+            "pykueue: the server responds again\n",
+            id="longer",
+        ),
+    ],
+)
+async def test_a_server_that_does_not_respond_is_told_once(
+    times: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    following: Any = Following(
+        Target(Connection("https://127.0.0.1:1", Fixed(Credential())), "", ()), "default", command="run"
+    )
+    following.kube, following.clock = Unanswering(times), SkippingClock()
+    await following.report_silence()
+    assert capsys.readouterr().err == said
 
 
 def test_a_job_that_takes_the_name_of_ours_is_another() -> None:

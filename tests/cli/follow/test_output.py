@@ -459,9 +459,18 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_submitted(runn
     done = running.run("run", "-q", "team-a", "--output", str(tmp_path), "--", "true")
     assert (done.returncode, done.stderr.count("submitted to queue")) == (2, 0)
     assert f"--output: {tmp_path}: Is a directory" in done.stderr
-    done = running.run("run", "-q", "team-a", "--output", str(tmp_path / "x"), "--detach", "--", "true")
-    assert done.returncode == 2
-    assert "--output: cannot be combined with --detach" in done.stderr
+
+
+def test_a_job_writes_its_file_itself_where_nobody_follows_it(running: Machine, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/sh\n#SBATCH -J sum -o {tmp_path}/%x.%j-%a\necho $PYKUEUE_ARRAY_TASK_ID; echo bad >&2; exit 3\n"
+    )
+    done = running.run("run", "-q", "team-a", "--name", "many", "--array", "4,6", "--detach", str(script))
+    assert done.returncode == 0, done.stderr
+    assert running.run("wait", "many").returncode == 3
+    files = {one.name: one.read_text() for one in tmp_path.iterdir() if one != script}
+    assert files == {"many.many-4": "4\nbad\n", "many.many-6": "6\nbad\n"}
 
 
 def test_output_that_cannot_be_written_is_no_success(running: Machine) -> None:

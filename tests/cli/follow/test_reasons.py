@@ -59,6 +59,12 @@ def test_what_can_never_start_says_so(machine: Machine) -> None:
     assert words in machine.kubectl("get", "events", "--field-selector", "reason=CanNeverStart")
     huge.terminate()
     huge.communicate(timeout=SOON)
+    done = machine.run("run", "-q", "team-a", "--cpu", "9", "--name", "vast", "--detach", "--", "true")
+    assert (done.returncode, f"pykueue: job default/vast {words}; to remove it: pykueue cancel" in done.stderr) == (
+        0,
+        True,
+    )
+    assert f"job default/vast {words}\n" in machine.run("wait", "vast", "--timeout", "2s").stderr
 
 
 def test_a_preemption_names_for_whom_it_was(machine: Machine) -> None:

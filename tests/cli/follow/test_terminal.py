@@ -217,7 +217,7 @@ def test_standard_input_is_passed_on_to_a_job_that_has_one(machine: Machine, tmp
 
 def test_that_standard_input_is_not_read_is_said_only_where_there_is_some(machine: Machine) -> None:
     assert machine.run("run", "-q", "team-a", "--name", "none", "--", "true").returncode == 0
-    said = "standard input is not passed on: the command reads an empty one"
+    said = "standard input is not passed on: the command reads an empty one; redirect inside the command"
     for given, says in (("some", True), ("", False)):
         words = {"env": machine.environment, "input": given, "capture_output": True, "text": True, "timeout": SOON}
         done = subprocess.run(machine.command("attach", "none"), check=True, **words)  # type: ignore[call-overload]

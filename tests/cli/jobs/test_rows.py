@@ -1,6 +1,10 @@
 """How are jobs shown?"""
 
 import csv
+import time
+from collections.abc import Iterator
+
+import pytest
 
 from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
 from pykueue.base.units import parse_instant
@@ -35,6 +39,16 @@ WAITS = JobSummary(
 )
 
 
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tables have local times."""
+    monkeypatch.setenv("TZ", "UTC-1")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 def test_the_table() -> None:
     rows = [RUNS, WAITS]
     assert table_lines(rows, columns(rows, None, NOW, all_namespaces=False)) == [
@@ -48,7 +62,7 @@ def test_names_have_their_namespace_where_all_are_shown_and_wide_tables_have_all
     rows = [WAITS]
     (line,) = table_lines(rows, columns(rows, "wide", NOW, all_namespaces=True), wide=True, no_headers=True)
     assert line.startswith("lab/next  team-a")
-    assert "2026-01-01T01:59:57Z" in line
+    assert "2026-01-01 02:59:57" in line
     assert line.endswith("couldn't assign flavors")
 
 
@@ -105,9 +119,9 @@ def test_finished_jobs() -> None:
         FinishedJob("lab", "gone", "v", JobState.CANCELLED, ended="2026-01-01T01:00:00Z"),
     ]
     assert table_lines(rows, finished_columns(rows, None, all_namespaces=False)) == [
-        "NAME  QUEUE   OWNER  STATE      EXIT  USED   ENDED                  WAITED      RAN  PREEMPTED     LOST",
-        "bad   team-a  ann    FAILED        3  1 cpu  2026-01-01T01:00:00Z  0:01:01  1:00:00          2  0:00:10",
-        "gone  -       -      CANCELLED     -  -      2026-01-01T01:00:00Z  0:00:00  0:00:00          0  0:00:00",
+        "NAME  QUEUE   OWNER  STATE      EXIT  USED   ENDED                 WAITED      RAN  PREEMPTED     LOST",
+        "bad   team-a  ann    FAILED        3  1 cpu  2026-01-01 02:00:00  0:01:01  1:00:00          2  0:00:10",
+        "gone  -       -      CANCELLED     -  -      2026-01-01 02:00:00  0:00:00  0:00:00          0  0:00:00",
     ]
     narrow = table_lines(rows, finished_columns(rows, None, all_namespaces=False), width=80)
     assert max(map(len, narrow)) <= 80

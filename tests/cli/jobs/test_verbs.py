@@ -1,9 +1,12 @@
 """Can a person read, stop, hold and wait for jobs without kubectl? Real servers, with real processes."""
 
+import csv
+import io
 import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,42 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     assert running.run("cancel", "--all").returncode == 0
 
 
+def test_a_job_stops_until_its_processes_have_ended_and_its_output_is_gone(running: Machine, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"trap '' TERM; echo ready; until test -e {go}; do sleep 0.05; done"
+
+    def state(name: str) -> str:
+        rows = csv.DictReader(io.StringIO(running.run("jobs", "-o", "csv").stdout))
+        return next((row["STATE"] for row in rows if row["NAME"] == name), "")
+
+    def printed(name: str) -> bool:
+        return running.run("logs", name).stdout == "ready\n"
+
+    for name in ("kept", "stopped"):
+        detached(running, name, script)
+        assert soon(partial(printed, name))
+    assert running.run("hold", "kept").returncode == 0
+    assert running.run("cancel", "stopped").returncode == 0
+    assert (state("kept"), state("stopped")) == ("STOPPING", "STOPPING")
+    assert "was cancelled already; its processes have not ended yet" in running.run("cancel", "stopped").stderr
+    done = running.run("run", "-q", "team-a", "--name", "stopped", "--detach", "--", "true")
+    assert "is being deleted, and its processes have not ended yet; wait, or use another name" in done.stderr
+    go.touch()
+    assert soon(lambda: (state("kept"), state("stopped")) == ("HELD", ""))
+    done = running.run("logs", "kept")
+    assert (done.returncode, "default/kept: it was held at 20" in done.stderr) == (1, True), done.stderr
+    gone = "no job 'stopped' in namespace default any more: it was cancelled at 20"
+    assert soon(lambda: gone in running.run("logs", "stopped").stderr)
+    assert running.run("cancel", "kept").returncode == 0
+
+
+def test_the_output_of_a_job_that_reached_its_time_limit_is_gone(running: Machine) -> None:
+    done = running.run("run", "-q", "team-a", "--name", "slow", "--timeout", "1s", "--", "sleep", "600")
+    assert done.returncode == running.run("wait", "slow").returncode == 124, done.stderr
+    done = running.run("logs", "slow")
+    assert (done.returncode, "default/slow: it reached its time limit at 20" in done.stderr) == (1, True), done.stderr
+
+
 def test_what_cannot_be_done_is_said(running: Machine) -> None:
     done = running.run("attach", "sweap")
     assert (done.returncode, told(done)) == (1, ["no job 'sweap' in namespace default; did you mean sweep?"])
@@ -182,8 +221,10 @@ def test_ctrl_c_detaches_and_leaves_the_job_running(running: Machine) -> None:
         pytest.param(["cancel", "--all", "a"], "--all: cannot be combined", id="all, and a name"),
         pytest.param(["cancel", "a:3"], "a:3: one index of a job cannot be cancelled", id="one index"),
         pytest.param(["hold", "a:3"], "a:3: all indexes of a job are admitted together", id="an index to hold"),
-        pytest.param(["wait", "a:x"], "'a:x': 'x' is not an index; use a whole number, e.g. a:0", id="no number"),
-        pytest.param(["wait", "a:1", "--index", "2"], "names another index than --index 2", id="two indexes"),
+        pytest.param(
+            ["wait", "a:x"], "'a:x': 'x' is not the number of a task; use a whole number, e.g. a:1", id="no number"
+        ),
+        pytest.param(["wait", "a:1", "--index", "2"], "names another task than --index 2", id="two indexes"),
         pytest.param(["wait", "a", "--timeout", "10"], "--timeout: '10' has no unit; write 10s", id="no unit"),
         pytest.param(["attach", ":1"], "':1' is not the name of a job", id="no name"),
     ],

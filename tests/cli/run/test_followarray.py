@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykueue.cli.run.arrays import array_of
+from pykueue.cli.arrays import array_of
 from pykueue.cli.run.followarray import failed_tasks, listed, progress
 
 

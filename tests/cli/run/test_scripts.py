@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pykueue.cli.run.scripts import META, ScriptCommand, read_script, script_at
+from pykueue.cli.run.scripts import META, ScriptCommand, read_script, script_at, unrunnable
 
 
 @click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
@@ -120,3 +120,18 @@ def test_what_is_no_readable_file_is_a_command(tmp_path: Path) -> None:
     assert script_at("\0") is None
     (tmp_path / "binary").write_bytes(b"\x7fELF" + bytes(range(256)))
     assert script_at(str(tmp_path / "binary")) is None
+
+
+def test_a_file_that_does_not_run_as_a_command_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, head, mode in (
+        ("plain.sh", "echo", 0o644),
+        ("made.sh", "#!/bin/sh", 0o644),
+        ("good.sh", "#!/bin/sh", 0o755),
+    ):
+        Path(name).write_text(f"{head}\n")
+        Path(name).chmod(mode)
+    assert unrunnable("plain.sh").startswith("plain.sh has no #! line; if it does not start, name its interpreter")
+    assert unrunnable("./made.sh").startswith("./made.sh is not executable; run `chmod +x ./made.sh`, or name its")
+    assert unrunnable("good.sh") == "good.sh is not in PATH; if you mean the file in this directory, write ./good.sh"
+    assert unrunnable("./good.sh") == unrunnable("nothing.sh") == unrunnable("sh") == ""

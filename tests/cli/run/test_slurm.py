@@ -36,6 +36,8 @@ def read(line: str) -> tuple[str, list[str]]:
         ("-p gpu -q high", "--queue gpu --priority high"),
         ("--export=SEED,MODE=fast", "--env SEED --env MODE=fast"),
         ("--export=NONE", ""),
+        ("--export=ALL,MODE=fast", "--env-all --env MODE=fast"),
+        ("-o %A_%a.out", "--output %A_%a.out"),
         ("--no-requeue", "--no-requeue"),
         ("--nodes=1 --ntasks=1 -N1 -n 1 --requeue --parsable", ""),
     ],
@@ -49,12 +51,11 @@ def test_an_option_that_has_an_equal_is_translated(line: str, ours: str) -> None
     [
         ("--mail-type=END", "", "--mail-type is ignored: mail is not sent"),
         ("-A lab", "", "--account is ignored: choose a queue instead"),
-        ("-o %A_%a.out", "", "--output=%A_%a.out is ignored: patterns are not expanded"),
+        ("-o %N.out", "", "--output=%N.out is ignored: %N has no equivalent"),
         ("-e err.txt", "", "--error is ignored"),
         ("--gres=gpu:a100:2", "--gpu 2", "the GPU type a100 is ignored"),
         ("--gpus=a100:2", "--gpu 2", "the GPU type a100 is ignored"),
         ("--priority=100", "", "--priority is ignored: choose a class with --priority"),
-        ("--export=ALL", "", "--export=ALL is ignored"),
     ],
 )
 def test_an_option_that_changes_nothing_is_left_out_with_a_word(line: str, ours: str, says: str) -> None:

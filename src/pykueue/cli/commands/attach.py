@@ -26,7 +26,7 @@ def attach(
 
     While the job is pending, the reason is printed whenever it changes; then its output is shown from the beginning and
     streamed, and `pykueue attach` exits with the exit code of the job. Ctrl-C detaches: the job continues. A restart of
-    the server does not interrupt it.
+    the server does not interrupt it. Of an array, one task is followed: NAME:N, with its number as in `--array`.
 
     Standard input is passed on to a job whose container has `stdin: true`; with `stdinOnce: true`, its standard input
     ends with yours, and when you detach. If it has `tty: true` too, as with `pykueue run --interactive`, and you are on
@@ -42,16 +42,16 @@ def attach(
     A job that prints faster than its output is read does not wait for `pykueue attach`, as it does for the
     `pykueue run` that started it: output that exceeds the log is dropped, and a line says how much.
 
-    Exit codes: 0, success; the exit code of the job; 1, the job does not exist, was deleted or failed without an exit
-    code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the
-    output is gone.
+    Exit codes: 0, success; the exit code of the job, 124 if it reached its time limit; 1, the job does not exist, was
+    deleted or failed without an exit code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the
+    reader of the output is gone.
     """
     from pykueue.api.core import Tree
     from pykueue.api.trees import mappings, member
     from pykueue.cli.follow.interactive import FollowingTerminal
     from pykueue.cli.follow.job import Following
     from pykueue.cli.follow.terminal import warn_of_input
-    from pykueue.cli.jobs.chosen import ERROR, Missing, found, named, report
+    from pykueue.cli.jobs.chosen import ERROR, Missing, check_one_task, found, named, report
     from pykueue.cli.target import chosen
     from pykueue.kube.port import Kube
 
@@ -61,14 +61,18 @@ def attach(
 
     async def start(kube: Kube) -> Tree | int:
         try:
-            tree = (await found(kube, within, wanted)).tree
+            job = await found(kube, within, wanted)
+            check_one_task(job)
         except Missing as error:
             return report(error)
+        tree = job.tree
+        # Known by its index from here on.
+        following.index = job.index
         containers = mappings(tree, "spec", "template", "spec", "containers")
         if not no_stdin and not any(member(one, "stdin") is True for _, one in containers):
             warn_of_input()
         return tree
 
     kind = Following if no_stdin else FollowingTerminal
-    following: Following = kind(target, within, command="attach", index=wanted.index)
+    following: Following = kind(target, within, command="attach")
     sys.exit(asyncio.run(following.run(start, failing=ERROR)))

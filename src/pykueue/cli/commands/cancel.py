@@ -12,12 +12,14 @@ from pykueue.cli.flags import choosing_server, namespaced, selecting
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.unfinished_jobs)
 @selecting
 @click.option("--all", "everything", is_flag=True, help="All jobs of yours in the namespace that have not ended.")
+@click.option("--ended", is_flag=True, help="Delete jobs that have ended, too, with their output; frees their names.")
 @namespaced
 @choosing_server
 def cancel(
     names: tuple[str, ...],
     selector: str | None,
     everything: bool,
+    ended: bool,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -25,8 +27,10 @@ def cancel(
 ) -> None:
     """Cancel jobs, pending or running.
 
-    The Job is deleted; its processes get SIGTERM, and SIGKILL after the grace period of their pod. A job that has
-    already ended is left as it is, with its output, and that is no error. One index of an array cannot be cancelled.
+    The Job is deleted; its processes get SIGTERM, and SIGKILL after the grace period of their pod (30 s by default).
+    `pykueue jobs` shows it as STOPPING until they have ended. Its output is deleted with its pods. A job that has
+    already ended is left as it is, with its output, and that is no error; --ended deletes it, so that its name is free
+    again. One index of an array cannot be cancelled.
 
     \b
     Example:
@@ -34,6 +38,7 @@ def cancel(
       pykueue cancel train-1 train-2
       pykueue cancel -l sweep=7
       pykueue cancel --all
+      pykueue cancel --ended train
 
     With --all, jobs that the server knows to be another user's are left alone; a cluster without `pykueue up` does not
     record who created a Job, so there --all means every job of the namespace.
@@ -57,4 +62,4 @@ def cancel(
         )
     target = chosen(kubeconfig, context, data)
     within = namespace or target.connection.namespace
-    sys.exit(asked(target, "cancel", lambda kube: cancelled(kube, within, wanted, selector)))
+    sys.exit(asked(target, "cancel", lambda kube: cancelled(kube, within, wanted, selector, ended=ended)))

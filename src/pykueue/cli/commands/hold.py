@@ -27,8 +27,8 @@ def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **
     """Keep jobs from running until they are released.
 
     A pending job keeps its place in line by its creation time, and is not admitted. A running job is stopped, releases
-    its quota, and starts over once it is released. A hold is the annotation `pykueue.io/hold: "true"` on the Job, so a
-    Job can also be submitted with it.
+    its quota, and starts over once it is released; the output of its present run is deleted. A hold is the annotation
+    `pykueue.io/hold: "true"` on the Job, so a Job can also be submitted with it.
 
     \b
     Example:
@@ -66,8 +66,9 @@ def release(names: tuple[str, ...], selector: str | None, namespace: str | None,
 def requeue(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Stop running jobs and queue them again.
 
-    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. A pending
-    job is left as it is. A requeue is the annotation `pykueue.io/requeue` on the Job, and each value of it counts once.
+    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. The
+    output of its present run is deleted. A pending job is left as it is. A requeue is the annotation
+    `pykueue.io/requeue` on the Job, and each value of it counts once.
 
     \b
     Example:

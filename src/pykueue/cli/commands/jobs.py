@@ -69,8 +69,10 @@ def jobs(
 
     `pykueue run --help` explains which server is asked. `pykueue squeue` is another name of this command.
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or it does not record owners, as a cluster, and
-    --mine was given; 2, invalid input.
+    Times are in your time zone; `-o json`, `yaml` and `csv` have UTC.
+
+    Exit codes: 0, success; 1, the server refused or does not respond, the queue of -q does not exist, or the server
+    does not record owners, as a cluster, and --mine was given; 2, invalid input.
     """
     if finished and (watch or selector):
         raise click.UsageError(f"--finished cannot be combined with {'--watch' if watch else '--selector'}.")

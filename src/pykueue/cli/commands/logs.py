@@ -14,7 +14,7 @@ from pykueue.cli.flags import choosing_server, namespaced, selecting
 @selecting
 @click.option("-f", "--follow", is_flag=True, help="Wait for more output until the job ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each pod.")
-@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only this index of an Indexed Job.")
+@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only this task, as NAME:N.")
 @namespaced
 @choosing_server
 def logs(
@@ -33,7 +33,12 @@ def logs(
     All pods of a job are shown, by index and then in the order of their start; with several, a line on standard error
     names each. Standard output and standard error stay separate and byte for byte; on a cluster the kubelet merges
     them. With --follow, jobs are shown one after the other, each until it ends, and a restart of the server does not
-    interrupt it; Ctrl-C stops only the printing. The output of a pod is removed together with the pod.
+    interrupt it; Ctrl-C stops only the printing. NAME:N is task N of an array, with its number as in `--array`; of
+    another Indexed Job, the index.
+
+    The output is deleted with its pods when a job reaches its time limit, or is cancelled, held, requeued or preempted;
+    the command then says what happened, and when. To keep it, write it to a file: `pykueue run --output FILE`, or
+    redirect inside the command.
 
     \b
     Example:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,22 @@ from click.core import ParameterSource
 from pykueue.base.clock import SystemClock
 from pykueue.cli import completion
 from pykueue.cli.flags import Count
-from pykueue.cli.run.job import IMAGE, RETRIES_MAX, array, environment, job, limit, needs, per_core, resources
+from pykueue.cli.run.job import (
+    IMAGE,
+    RETRIES_MAX,
+    array,
+    environment,
+    job,
+    labels_of,
+    limit,
+    needs,
+    per_core,
+    resources,
+    title,
+)
 from pykueue.cli.run.notification import check_notifiable, notification
-from pykueue.cli.run.scripts import META, Script, ScriptCommand
+from pykueue.cli.run.outputfile import PATTERNS, has_patterns, unknown_patterns, writing
+from pykueue.cli.run.scripts import META, Script, ScriptCommand, unrunnable
 from pykueue.cli.serverstate import fail
 
 if TYPE_CHECKING:
@@ -69,6 +83,8 @@ if TYPE_CHECKING:
     metavar="NAME[=VALUE]",
     help="Environment variable; without =VALUE, its current value. Repeatable.",
 )
+@click.option("--env-all", is_flag=True, help="Pass on all environment variables, as sbatch does.")
+@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Label of the Job, to choose it by. Repeatable.")
 @click.option(
     "--image",
     metavar="IMAGE",
@@ -122,7 +138,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     metavar="FILE",
-    help="Write the standard output of the command to FILE.",
+    help="Write the standard output of the command to FILE; %x, %j and %a are names and tasks, see below.",
     shell_complete=completion.files,
 )
 @click.option(
@@ -155,6 +171,8 @@ def run(
     priority: str | None,
     namespace: str | None,
     env: tuple[str, ...],
+    env_all: bool,
+    label: tuple[str, ...],
     image: str | None,
     timeout: str | None,
     time: str | None,
@@ -208,28 +226,35 @@ def run(
     --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
     its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
     % comes the number of tasks that run at a time; without it, as many as the quota allows when the array starts.
-    Progress is printed in place of output; read that of one task with `pykueue logs NAME --index N`.
+    Progress is printed in place of output; read that of one task with `pykueue logs NAME:N`.
+
+    --output is written by `pykueue run` itself. With --detach, with --array, or if its name has one of these patterns,
+    the job writes it, so that it also stays if the job is stopped: %x is the name given with --name, or that of the
+    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %.
 
     --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
     deleted one, --after-ok never starts. The Job keeps its place in line from its submission.
 
     If COMMAND is a script that starts with #! and has lines of `#PYKUEUE OPTIONS` in the comments at its top, these
     options apply too; those of the command line take precedence. Lines of `#SBATCH OPTIONS` are read as Slurm's, and a
-    script that has some finds SLURM_JOB_ID, SLURM_ARRAY_TASK_ID, SLURM_CPUS_PER_TASK and SLURM_SUBMIT_DIR.
+    script that has some finds SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_ARRAY_TASK_ID, SLURM_CPUS_PER_TASK and
+    SLURM_SUBMIT_DIR.
 
     The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
     server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
-    one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env.
-    On a cluster it inherits none of them, and finds only files that are in its image, which --image has to name.
+    one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env,
+    or all with --env-all. They are stored in the Job, where other users of its namespace can read them. On a cluster
+    COMMAND inherits none of them unless you pass them, and finds only files that are in its image, which --image has to
+    name.
     PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
 
     --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
     (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND, 127 if it does not exist, 126 if it cannot be
-    executed; 1, the Job was deleted or failed without an exit code, a task of an array failed, or part of the output is
-    missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the terminal of an interactive run was closed,
-    or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
+    executed; 124, the Job reached its time limit; 1, the Job was deleted or failed without an exit code, a task of an
+    array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the
+    terminal of an interactive run was closed, or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
     """
     if interactive:
         check_interactive(detach=detach, output=output, retries=retries, array=tasks)
@@ -237,12 +262,23 @@ def run(
     wanted_tasks = array(tasks)
     if memory is None and memory_per_cpu is not None:
         memory = per_core(memory_per_cpu, cpu)
+    slurm = script is not None and script.slurm
+    executed = command if script is None else script.command(command)
+    in_image = command if script is None else (*script.interpreter, *command)
+    if output is not None and wanted_tasks is not None and "%a" not in output:
+        for_one_task(ctx)
+        output = None
+    if output is not None and (detach or wanted_tasks is not None or has_patterns(output)):
+        called = title(name, name_prefix, command)
+        executed, in_image = (written(ctx, words, output, called, slurm=slurm) for words in (executed, in_image))
+        output = None
     made = partial(
         job,
         queue=queue,
         resources=resources(cpu, memory, gpu, gpu_share),
         name=name,
         priority=priority,
+        labels=labels_of(label),
         image=image or IMAGE,
         seconds=limit(timeout, time),
         umask=umask(),
@@ -253,14 +289,11 @@ def run(
         needs=needs(after, after_ok, begin, SystemClock().now()),
         typed=command,
         prefix=name_prefix or "",
-        slurm=script is not None and script.slurm,
+        slurm=slurm,
         notify=None if notify is None else notification(notify),
     )
-    variables = environment(env, os.environ, interactive=interactive)
-    wanted = made(command if script is None else script.command(command), environment=variables)
-    if output is not None and (detach or wanted_tasks is not None):
-        without_output(ctx, "--detach" if detach else "--array")
-        output = None
+    variables = environment(env, os.environ, interactive=interactive, whole=env_all)
+    wanted = made(executed, environment=variables)
     # Imported here so that invalid options are reported faster.
     from pykueue.cli.follow.interactive import FollowingTerminal
     from pykueue.cli.follow.job import Following
@@ -279,9 +312,10 @@ def run(
     if cluster:
         if image is None:
             fail("--image: this server is a cluster, where COMMAND runs in a container; name its image", MISUSED)
-        variables = environment(env, os.environ, interactive=interactive, cluster=True)
-        words = command if script is None else (*script.interpreter, *command)
-        wanted = made(words, environment=variables, cluster=True)
+        variables = environment(env, os.environ, interactive=interactive, whole=env_all, cluster=True)
+        wanted = made(in_image, environment=variables, cluster=True)
+    if target.local and script is None and (hint := unrunnable(command[0])):
+        tell(hint)
     if not interactive:
         warn_of_input()
     into = None if output is None else opened(output)
@@ -315,11 +349,20 @@ def check_interactive(**others: object) -> None:
         fail("--interactive: standard input and output must be a terminal; leave it out to run in a pipeline or script")
 
 
-def without_output(ctx: click.Context, other: str) -> None:
-    """Exit because --output was given with an option that excludes it; only warn if it is from a script."""
+def for_one_task(ctx: click.Context) -> None:
+    """Exit because all tasks of an array would write one file; only warn if --output is from a script."""
+    problem = "all tasks would write to the same file; put %a, the number of the task, in its name"
     if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
-        fail(f"--output: cannot be combined with {other}; redirect inside the command: sh -c 'COMMAND > FILE'")
-    click.echo(f"--output: ignored with {other}; the output is in the log of the job", err=True)
+        fail(f"--output: {problem}")
+    click.echo(f"--output: ignored with --array: {problem}", err=True)
+
+
+def written(ctx: click.Context, command: Sequence[str], file: str, title: str, *, slurm: bool) -> tuple[str, ...]:
+    """The command that writes its output to a file; as in Slurm, both streams if #SBATCH lines ask for it."""
+    if unknown := unknown_patterns(file):
+        fail(f"--output: {unknown[0]} has no meaning here; use {PATTERNS}")
+    errors = slurm and ctx.get_parameter_source("output") is not ParameterSource.COMMANDLINE
+    return (*writing(command, file, title=title, user=os.environ.get("USER", ""), errors=errors),)
 
 
 def opened(file: str) -> int:

@@ -114,7 +114,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
 
     target = chosen(kubeconfig, context, data, must_run=True)
     standing = None if target.folder is None else read_record(target.folder)
-    if standing is not None:
+    if standing is not None and standing.runs:
         since = duration(SystemClock().now() - standing.since)
         click.echo(f"{standing.server}, process {standing.pid}, up for {since}; data directory: {target.folder}")
     else:

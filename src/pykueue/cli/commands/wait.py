@@ -11,7 +11,7 @@ from pykueue.cli.flags import choosing_server, namespaced, selecting
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:INDEX]]...", shell_complete=completion.jobs)
 @selecting
-@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Wait only for this index of an Indexed Job.")
+@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Wait only for this task, as NAME:N.")
 @click.option("--timeout", metavar="DURATION", help="Give up after this long, e.g. 30s or 2h30m.")
 @click.option("--any", "first", is_flag=True, help="Wait only until one of the jobs has ended.")
 @namespaced
@@ -32,7 +32,8 @@ def wait(
     With several jobs, the exit code is that of the first one that failed, in the order in which they are named; by
     label, in the order of their creation. With --any, it is that of the job that ended first. A restart of the server
     does not interrupt it. A job that is deleted while it is waited for, for example by `pykueue cancel`, counts as
-    failed with exit code 1.
+    failed with exit code 1. NAME:N is task N of an array, with its number as in `--array`; of another Indexed Job, the
+    index.
 
     \b
     Example:
@@ -42,7 +43,7 @@ def wait(
       pykueue wait -l sweep=7 --any
 
     Exit codes: 0, all succeeded; the exit code of the job; 1, a job does not exist, was deleted, or failed without an
-    exit code; 2, invalid input; 124, --timeout; 130, Ctrl-C.
+    exit code; 2, invalid input; 124, --timeout, or the job reached its time limit; 130, Ctrl-C.
     """
     from pykueue.cli.amounts import duration_of
     from pykueue.cli.groups import INTERRUPTED

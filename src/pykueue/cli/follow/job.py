@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.exitcodes import TIMED_OUT
 from pykueue.api.names import Label, WorkloadCondition
 from pykueue.api.trees import mapping, text, whole
 from pykueue.base.clock import SystemClock
@@ -19,7 +20,7 @@ from pykueue.checks.pendingchecks import awaited
 from pykueue.cli.follow.admitted import borrowing_note, node_problem, start_problem
 from pykueue.cli.follow.needed import annotations_of, why_held
 from pykueue.cli.follow.output import Output
-from pykueue.cli.follow.reasons import LOOKS, Preemptors, with_reason
+from pykueue.cli.follow.reasons import LOOKS, NEVER, Preemptors, with_reason
 from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobend import (
     blamed_on_pods,
@@ -30,6 +31,7 @@ from pykueue.cli.jobend import (
     killed,
     pods_of,
     started_at,
+    timed_out,
 )
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
@@ -56,7 +58,8 @@ UNREAD: Final = 141
 REST_SECONDS: Final = 3.0
 """How long output is shown after Ctrl-C."""
 AGAIN_MICROS: Final = MICROS // 2
-NEVER: Final = "can never start"
+SILENCE_MICROS: Final = 3 * MICROS
+"""How long a server may not respond, as in a restart, before that is said."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
 LEFT_OUT: Final = {PODS: "the output and the exit code are", WORKLOADS: "the reasons why the job waits are"}
 """What a user does not see who may not read these objects."""
@@ -116,6 +119,8 @@ class Following:
         """The time of the admission whose borrowing was looked up last."""
         self.borrowing: asyncio.Task[None] | None = None
         """Reports that the job uses borrowed quota."""
+        self.probing: asyncio.Task[None] | None = None
+        """Finds out whether a server that did not respond does again."""
         self.interrupted = asyncio.Event()
         self.shown: set[str] = set()
         """UIDs of the pods whose output is or was shown."""
@@ -142,8 +147,7 @@ class Following:
             if isinstance(error, KubeError) and error.code == UNAUTHORIZED:
                 tell(rejected_credentials(self.target.file, self.target.context, error.message))
             else:
-                hint = self.target.hint() if isinstance(error, UnansweredError) else ""
-                tell(f"{error}{hint}")
+                tell(self.target.unanswered(error) if isinstance(error, UnansweredError) else str(error))
             if self.uid:
                 self.left_running("not followed any longer")
             return ERROR if self.uid else failing
@@ -154,6 +158,10 @@ class Following:
     def interrupt(self) -> None:
         """Handle Ctrl-C; a second one terminates the process."""
         self.interrupted.set()
+        if self.deletes and self.uid:
+            # The Job is to be deleted even if the terminal is closed now.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            tell(f"deleting job {self.namespace}/{self.name}, also if this terminal is closed; Ctrl-C again keeps it")
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
     async def until_over(self) -> int:
@@ -177,6 +185,7 @@ class Following:
             work.cancel()
             return await self.stop()
         finally:
+            everyone += [self.probing] if self.probing is not None else []
             for one in everyone:
                 one.cancel()
             await asyncio.gather(*everyone, return_exceptions=True)
@@ -212,7 +221,7 @@ class Following:
     async def delete_job(self) -> int:
         """Delete the Job after Ctrl-C."""
         with contextlib.suppress(NotFoundError):
-            await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid)
+            await self.kube.delete(JOBS, self.name, self.namespace, uid=self.uid, propagation="Foreground")
         tell(f"job {self.namespace}/{self.name} deleted")
         return INTERRUPTED
 
@@ -353,6 +362,8 @@ class Following:
         for words in self.unstarted():
             tell(words)
         code = codes[-1] if codes else 0
+        if timed_out(self.job()):
+            code = TIMED_OUT
         if not blamed or not code:
             tell(f"failed: {ended}")
         elif words := killed(ends_of(self.pods())[-1]):
@@ -407,11 +418,32 @@ class Following:
                 await asyncio.Event().wait()
             except KubeError:
                 # The server may be restarting.
+                if self.probing is None or self.probing.done():
+                    self.probing = asyncio.create_task(self.report_silence())
                 await self.clock.sleep(AGAIN_MICROS)
 
     def may_miss(self, resource: Resource) -> bool:
         """Whether there is something to follow for a user who may not read these objects."""
         return resource == WORKLOADS or (resource == PODS and self.judges)
+
+    async def report_silence(self) -> None:
+        """Say that the server does not respond, if that lasts, and when it responds again."""
+        begun, told = self.clock.moment(), False
+        while True:
+            try:
+                await self.kube.get(JOBS, self.name, self.namespace)
+            except UnansweredError as error:
+                if not told and self.clock.moment() - begun > SILENCE_MICROS:
+                    told = True
+                    tell(f"waiting for the server: {self.target.unanswered(error)}")
+                await self.clock.sleep(AGAIN_MICROS)
+                continue
+            except KubeError:
+                # Whatever it says, it responds.
+                pass
+            if told:
+                tell("the server responds again")
+            return
 
     def learn(self, resource: Resource, event: Tree) -> str:
         """Apply a watch event; return the version to resume from."""

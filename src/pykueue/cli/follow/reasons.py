@@ -19,7 +19,10 @@ from pykueue.kube.port import EVENTS, WORKLOADS, DeniedError, Kube, KubeError
 
 LOOKS: Final = 20
 """How often to poll for something that is about to be written."""
+NEVER_LOOKS: Final = 10
 PAUSE: Final = MICROS // 10
+NEVER: Final = "can never start"
+"""How the reason of a job begins that its queue can never admit."""
 SECONDS: Final = len("2026-01-31T12:00:00")
 """Length of a timestamp without fractions of a second."""
 
@@ -36,6 +39,25 @@ async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tr
             if condition(found, WorkloadCondition.QUOTA_RESERVED):
                 return found
     return None
+
+
+async def never_starts(kube: Kube, clock: Clock, uid: str, namespace: str) -> str:
+    """Why a Job that was just submitted can never start; empty if it can, or nothing is known after a second."""
+    name = ""
+    for _ in range(NEVER_LOOKS):
+        await clock.sleep(PAUSE)
+        try:
+            if not name:
+                found = await everything(kube, WORKLOADS, namespace, labels=f"{Label.JOB_UID}={uid}")
+                name = text(found[0], "metadata", "name") if found else ""
+            if name:
+                workload: Tree = msgspec.json.decode(await kube.get(WORKLOADS, name, namespace))
+                if reserved := condition(workload, WorkloadCondition.QUOTA_RESERVED):
+                    why = pending_text(reserved)
+                    return why if text(reserved, "status") == "False" and why.startswith(NEVER) else ""
+        except KubeError:
+            return ""
+    return ""
 
 
 class Preemptors:

@@ -67,7 +67,10 @@ def has_input(fd: int) -> bool:
 def warn_of_input() -> None:
     """Say that standard input is not passed on, if there is some."""
     if sys.stdin is not None and has_input(sys.stdin.fileno()):
-        tell("standard input is not passed on: the command reads an empty one")
+        tell(
+            "standard input is not passed on: the command reads an empty one; redirect inside the command, "
+            "sh -c 'COMMAND < FILE', or use --interactive on a terminal"
+        )
 
 
 def size_of(fd: int) -> tuple[int, int]:

@@ -7,9 +7,12 @@ from typing import Final
 import msgspec
 
 from pykueue.api.core import Tree
+from pykueue.api.names import Annotation
 from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
+from pykueue.cli.arrays import Array, ArrayError, array_of
 from pykueue.cli.jobend import end_of
+from pykueue.cli.jobs.lostoutput import of_deleted
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.serverstate import UNAUTHORIZED, fail
@@ -20,10 +23,11 @@ INDEX_DIGITS_MAX: Final = 10
 
 
 class Named(Frozen):
-    """A Job, or one index of it, as the command line names it."""
+    """A Job, or one task of it, as the command line names it."""
 
     name: str
     index: int | None = None
+    """The number of the task: as in --array, else the index."""
 
 
 def names_of(words: Sequence[str], selector: str | None, index: int | None = None) -> tuple[Named, ...]:
@@ -43,9 +47,9 @@ def named(word: str, index: int | None = None) -> Named:
     if not colon:
         return Named(name, index)
     if not (number.isascii() and number.isdigit() and len(number) <= INDEX_DIGITS_MAX):
-        fail(f"{word!r}: {number!r} is not an index; use a whole number, e.g. {name}:0")
+        fail(f"{word!r}: {number!r} is not the number of a task; use a whole number, e.g. {name}:1")
     if index is not None and index != int(number):
-        fail(f"{word!r}: names another index than --index {index}; use one of them")
+        fail(f"{word!r}: names another task than --index {index}; use one of them")
     return Named(name, int(number))
 
 
@@ -54,6 +58,7 @@ class Chosen(Frozen):
 
     tree: Tree
     index: int | None = None
+    """The completion index."""
 
     @property
     def namespace(self) -> str:
@@ -78,8 +83,9 @@ class Chosen(Frozen):
     @property
     def title(self) -> str:
         """How messages name it."""
-        one = "" if self.index is None else f", index {self.index}"
-        return f"job {self.namespace}/{self.name}{one}"
+        return (
+            f"job {self.namespace}/{self.name}{'' if self.index is None else f', {task_name(self.tree, self.index)}'}"
+        )
 
     @property
     def ended(self) -> bool:
@@ -111,6 +117,8 @@ async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
     try:
         tree: Tree = msgspec.json.decode(await kube.get(JOBS, wanted.name, namespace))
     except NotFoundError:
+        if gone := await of_deleted(kube, namespace, wanted.name):
+            raise Missing(f"no job {wanted.name!r} in namespace {namespace} any more: {gone}") from None
         known = [text(one, "metadata", "name") for one in await all_jobs(kube, namespace)]
         near = get_close_matches(wanted.name, known, n=1)
         advice = f"did you mean {near[0]}?" if near else "`pykueue jobs` lists them"
@@ -118,17 +126,51 @@ async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
     return indexed(tree, wanted.index)
 
 
-def indexed(tree: Tree, index: int | None) -> Chosen:
-    """A Job, or one index of it; `Missing` if it has no such index."""
-    job = Chosen(tree, index)
-    if index is not None:
-        title = f"job {job.namespace}/{job.name}"
-        if text(tree, "spec", "completionMode") != "Indexed":
-            raise Missing(f"{title} has no indexes: it is not an Indexed Job; omit the index")
-        count = whole(tree, "spec", "completions") or 0
-        if index >= count:
-            raise Missing(f"{title} has no index {index}; use 0 to {count - 1}")
-    return job
+def indexed(tree: Tree, number: int | None) -> Chosen:
+    """A Job, or one task of it; `Missing` if it has no task of this number."""
+    job = Chosen(tree)
+    if number is None:
+        return job
+    if text(tree, "spec", "completionMode") != "Indexed":
+        raise Missing(f"{job.title} has one task: it is not an array; omit the number of the task")
+    array = array_in(tree)
+    if array is not None:
+        index = array.index(number)
+        if index is None:
+            raise Missing(f"{job.title} has no task {number}; its tasks are {array}, as given with --array")
+        return Chosen(tree, index)
+    count = whole(tree, "spec", "completions") or 0
+    if number >= count:
+        raise Missing(f"{job.title} has no index {number}; use 0 to {count - 1}")
+    return Chosen(tree, number)
+
+
+def check_one_task(job: Chosen) -> None:
+    """Raise `Missing` if a Job has several tasks and none of them is chosen."""
+    count = whole(job.tree, "spec", "completions") or 0
+    if job.index is None and text(job.tree, "spec", "completionMode") == "Indexed" and count > 1:
+        array = array_in(job.tree)
+        tasks, first = (f"0-{count - 1}", 0) if array is None else (str(array), array.task(0))
+        raise Missing(
+            f"{job.title} has {count} tasks ({tasks}), each with an output of its own; follow one with "
+            f"`pykueue attach {job.name}:{first}`, print all with `pykueue logs {job.name}`, or wait for all with "
+            f"`pykueue wait {job.name}`"
+        )
+
+
+def array_in(tree: Tree) -> Array | None:
+    """The tasks of a Job of `pykueue run --array`; None for any other."""
+    try:
+        found = array_of(text(tree, "metadata", "annotations", Annotation.ARRAY))
+    except ArrayError:
+        return None
+    return found if found.count == whole(tree, "spec", "completions") else None
+
+
+def task_name(tree: Tree, index: int) -> str:
+    """How messages name the task with an index: by its number in --array, else by the index."""
+    array = array_in(tree)
+    return f"index {index}" if array is None else f"task {array.task(index)}"
 
 
 async def all_jobs(kube: Kube, namespace: str, *, labels: str = "") -> list[Tree]:

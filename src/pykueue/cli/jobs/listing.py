@@ -15,8 +15,10 @@ from pykueue.cli.formats import Column, echo, printed
 from pykueue.cli.jobs import source
 from pykueue.cli.jobs.rows import columns, document, finished_columns, resource_name
 from pykueue.cli.jobs.source import Asked
-from pykueue.cli.serverstate import fail
+from pykueue.cli.objects import names
+from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.client.http import HttpKube
+from pykueue.kube.port import LOCAL_QUEUES, Kube, KubeError, UnansweredError
 
 NO_JOBS: Final = "No jobs run or wait; `pykueue jobs --finished` lists those that have finished."
 NO_FINISHED_JOBS: Final = "No finished jobs."
@@ -59,10 +61,28 @@ async def show(kube: HttpKube, wanted: Listing) -> None:
         fail(NO_OWNERS, 1)
 
 
+async def check_queue(kube: Kube, asked: Asked, rows: Sequence[Row]) -> None:
+    """Exit with code 1 if there are no jobs because the queue that is asked for does not exist."""
+    if not asked.queue or rows:
+        return
+    try:
+        known = set(await names(kube, LOCAL_QUEUES, asked.namespace))
+    except KubeError as error:
+        if error.code == UNAUTHORIZED or isinstance(error, UnansweredError):
+            raise
+        # Users may lack the right to list queues.
+        return
+    if asked.queue not in known:
+        within = f"in namespace {asked.namespace}" if asked.namespace else "in any namespace"
+        advice = f"use one of: {', '.join(sorted(known))}" if known else "there are none"
+        fail(f"--queue: no LocalQueue {asked.queue!r} {within}; {advice}", 1)
+
+
 async def show_finished(kube: HttpKube, wanted: Listing) -> None:
     """Print the jobs that have finished."""
     rows, notes = await source.finished(kube, wanted.asked, wanted.limit, SystemClock().now())
     say(notes)
+    await check_queue(kube, wanted.asked, rows)
     made = finished_columns(rows, wanted.output, all_namespaces=wanted.all_namespaces)
     put(rows, made, wanted, "FinishedJobList", NO_FINISHED_JOBS)
 
@@ -72,6 +92,7 @@ async def show_active(kube: HttpKube, wanted: Listing) -> None:
     clock = SystemClock()
     found = await source.active(kube, wanted.asked)
     say(found.notes)
+    await check_queue(kube, wanted.asked, found.rows)
     if wanted.watch:
         from pykueue.cli.jobs.watch import Changes, Screen, Shown, watch
         from pykueue.cli.screen import until_signal

@@ -10,7 +10,9 @@ from pykueue.cli.follow.job import RAN, Following
 from pykueue.cli.follow.output import Output
 from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobend import pods_of, started_at
-from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
+from pykueue.cli.jobs import lostoutput
+from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report, task_name
+from pykueue.cli.jobs.verbs import workloads_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.cli.target import Target
@@ -51,7 +53,7 @@ class Logs:
         for job in jobs:
             if len(jobs) > 1:
                 tell(f"{job.title}:")
-            found = await (self.followed(job) if self.follow else self.printed(kube, job))
+            found = await (self.followed(job) if self.follow and not job.ended else self.printed(kube, job))
             if found == INTERRUPTED:
                 return found
             code = max(code, found)
@@ -72,17 +74,20 @@ class Logs:
         """Print the present output of a Job; return the exit code."""
         pods = await everything(kube, PODS, self.namespace, labels=pods_of(job.uid, job.index))
         ran = sorted((one for one in pods if text(one, "status", "phase") in RAN), key=place)
-        if not ran and not job.ended:
+        workload = (await workloads_of(kube, self.namespace, [job]) or {}).get(job.uid, {})
+        if not ran and (gone := lostoutput.of_ended(job.tree) if job.ended else lostoutput.of_stopped(workload)):
+            tell(f"{job.title}: {gone}")
+            return ERROR
+        if not ran:
             tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and says why it is pending")
             return 0
-        if not ran:
-            tell(f"{job.title}: its pods were deleted together with their output")
-            return ERROR
+        if note := lostoutput.of_earlier_runs(workload):
+            tell(f"{job.title}: {note}")
         output = Output(kube, SystemClock(), self.namespace)
         problems: list[str] = []
         for pod in ran:
             if len(ran) > 1:
-                tell(f"{titled(pod)}:")
+                tell(f"{titled(job.tree, pod)}:")
             try:
                 problem = await output.show(pod, follow=False, tail=self.tail)
             except UnansweredError as error:
@@ -106,7 +111,7 @@ def index_of(pod: Tree) -> int:
     return int(found) if found.isascii() and found.isdigit() else -1
 
 
-def titled(pod: Tree) -> str:
-    """How messages name a pod."""
+def titled(job: Tree, pod: Tree) -> str:
+    """How messages name a pod of a Job."""
     index = index_of(pod)
-    return f"pod {text(pod, 'metadata', 'name')}" + ("" if index < 0 else f", index {index}")
+    return f"pod {text(pod, 'metadata', 'name')}" + ("" if index < 0 else f", {task_name(job, index)}")

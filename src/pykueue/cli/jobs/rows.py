@@ -8,7 +8,7 @@ from pykueue.api.jobsummary import OWN_GROUP, OWN_VERSION, FinishedJob, JobState
 from pykueue.api.names import GPU
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.cli.formats import Column
-from pykueue.cli.tables import duration
+from pykueue.cli.tables import duration, local_time
 
 NONE: Final = "-"
 SHORT_NAMES: Final = {"cpu": "cpu", "memory": "mem", GPU: "gpu", "amd.com/gpu": "gpu"}
@@ -29,7 +29,7 @@ ORDER: Final = ("cpu", "memory", GPU, "amd.com/gpu")
 def columns(
     rows: Sequence[JobSummary], output: str | None, now: Instant, *, all_namespaces: bool, tasks: bool = False
 ) -> list[Column[JobSummary]]:
-    """The columns of jobs that run or wait; csv has one for each fact, with timestamps and seconds.
+    """The columns of jobs that run or wait; csv has one for each fact, with seconds and timestamps in UTC.
 
     That of tasks is there if a row has some, or if `tasks` says so.
     """
@@ -44,7 +44,9 @@ def columns(
         Column("STATE", lambda row: row.state.value, colour=lambda row: COLOURS.get(row.state)),
         *([Column[JobSummary]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("USES", lambda row: uses(row.requests, row.gpus), shrinks=True),
-        Column("SINCE", (lambda row: row.since or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"),
+        Column(
+            "SINCE", (lambda row: local_time(row.since) or NONE) if wide else (lambda row: elapsed(row.since, now)), ">"
+        ),
         Column("LEFT", lambda row: left(row, now), ">", drops=True),
         Column("PLACE", lambda row: NONE if row.place is None else str(row.place), ">", drops=True),
         Column("REASON", lambda row: (row.message if wide else "") or row.reason or NONE, shrinks=True),
@@ -85,9 +87,9 @@ def finished_columns(
         *([Column[FinishedJob]("TASKS", lambda row: row.progress or NONE, ">")] if tasks else []),
         Column("EXIT", lambda row: NONE if row.exit_code is None else str(row.exit_code), ">"),
         Column("USED", lambda row: uses(row.requests), shrinks=True, drops=True),
-        Column("SUBMITTED", lambda row: row.submitted or NONE, wide=True),
-        Column("STARTED", lambda row: row.started or NONE, wide=True),
-        Column("ENDED", lambda row: row.ended or NONE, drops=True),
+        Column("SUBMITTED", lambda row: local_time(row.submitted) or NONE, wide=True),
+        Column("STARTED", lambda row: local_time(row.started) or NONE, wide=True),
+        Column("ENDED", lambda row: local_time(row.ended) or NONE, drops=True),
         Column("WAITED", lambda row: duration(row.waited_seconds * MICROS), ">"),
         Column("RAN", lambda row: duration(row.ran_seconds * MICROS), ">"),
         Column("PREEMPTED", lambda row: str(row.preempted), ">"),

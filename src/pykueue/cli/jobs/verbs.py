@@ -258,25 +258,34 @@ async def workloads_of(kube: Kube, namespace: str, jobs: Sequence[Chosen]) -> di
 # Cancel.
 
 
-async def cancelled(kube: Kube, namespace: str, names: Sequence[Named], selector: str | None) -> int:
-    """Delete the chosen jobs that have not ended, or all of this user's; return the exit code."""
+async def cancelled(
+    kube: Kube, namespace: str, names: Sequence[Named], selector: str | None, *, ended: bool = False
+) -> int:
+    """Delete the chosen jobs that have not ended, or all of this user's; return the exit code.
+
+    With `ended`, delete those that have ended, too.
+    """
     code = 0
     if names or selector:
         jobs, code = await some_jobs(kube, namespace, names, selector)
     else:
         me = await own_name(kube)
         jobs = [one for one in map(Chosen, await all_jobs(kube, namespace)) if creator(one) in ("", me)]
-    if not names:
+    if not names and not ended:
         jobs = [one for one in jobs if not one.ended]
         if not jobs and not code:
             tell(f"nothing to cancel: all of these jobs in namespace {namespace} have ended, or there are none")
     for job in jobs:
-        if job.ended:
+        if job.ended and not ended:
             tell(f"{job.title} has ended already")
             continue
+        if text(job.tree, "metadata", "deletionTimestamp"):
+            tell(f"{job.title} was cancelled already; its processes have not ended yet")
+            continue
         try:
-            await kube.delete(JOBS, job.name, namespace, uid=job.uid)
-            tell(f"{job.title} cancelled")
+            # The Job stays, as STOPPING, until its processes have ended.
+            await kube.delete(JOBS, job.name, namespace, uid=job.uid, propagation="Foreground")
+            tell(f"{job.title} deleted, with its output" if job.ended else f"{job.title} cancelled")
         except NotFoundError:
             tell(f"{job.title} was deleted already")
         except KubeError as error:

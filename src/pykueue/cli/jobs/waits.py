@@ -8,22 +8,24 @@ from typing import Final
 import msgspec
 
 from pykueue.api.durations import Micros
-from pykueue.api.trees import mapping, text
+from pykueue.api.exitcodes import TIMED_OUT
+from pykueue.api.trees import mapping, member, text
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS
-from pykueue.cli.jobend import codes_of, end_of, pods_of
+from pykueue.cli.follow.reasons import never_starts
+from pykueue.cli.jobend import TASK_FAILED, codes_of, end_of, pods_of, timed_out
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
 from pykueue.kube.port import JOBS, PODS, DeniedError, GoneError, Kube, KubeError
 
-TIMED_OUT: Final = 124
-"""As timeout(1) exits."""
 AGAIN_MICROS: Final = MICROS // 2
 WATCHES_MAX: Final = 8
 """More Jobs than this are watched together with all others of their namespace."""
+WARNED_MAX: Final = 20
+"""How many pending Jobs are looked at that may never start."""
 COMPLETE: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark after all present objects."""
 
@@ -70,6 +72,7 @@ class Waiting:
             return report(error)
         tasks = [asyncio.create_task(self.watch(kube, one)) for one in self.selections()]
         enough = asyncio.create_task(self.enough.wait())
+        warning = asyncio.create_task(self.warn(kube))
         try:
             async with contextlib.nullcontext() if self.micros is None else timeout(self.micros / MICROS):
                 done, _ = await asyncio.wait([*tasks, enough], return_when=asyncio.FIRST_COMPLETED)
@@ -79,13 +82,19 @@ class Waiting:
             tell(f"timed out: not ended yet: {left[0]}{more}")
             return TIMED_OUT
         finally:
-            for task in (*tasks, enough):
+            for task in (*tasks, enough, warning):
                 task.cancel()
-            await asyncio.gather(*tasks, enough, return_exceptions=True)
+            await asyncio.gather(*tasks, enough, warning, return_exceptions=True)
         for task in done:
             task.result()
         outcomes = [self.ended[one.named] for one in self.jobs if one.named in self.ended]
         return next((one.code for one in outcomes if one.code), 0)
+
+    async def warn(self, kube: Kube) -> None:
+        """Say of jobs that are pending if they can never start."""
+        for job in [one for one in self.jobs if member(one.tree, "spec", "suspend") is True][:WARNED_MAX]:
+            if why := await never_starts(kube, self.clock, job.uid, self.namespace):
+                tell(f"{job.title} {why}")
 
     def selections(self) -> list[str]:
         """Which Jobs to watch, as field selectors: labels may change while we wait."""
@@ -143,9 +152,9 @@ class Waiting:
             if not why:
                 self.end(job, Outcome(0, "succeeded"))
                 continue
-            code = await exit_code(kube, self.namespace, job)
+            code = TIMED_OUT if timed_out(tree) else await exit_code(kube, self.namespace, job)
             failed = f"failed with exit code {code}" if code else "failed"
-            self.end(job, Outcome(code or ERROR, f"{failed}: {why}"))
+            self.end(job, Outcome(code or ERROR, failed if why == TASK_FAILED else f"{failed}: {why}"))
 
     def end(self, job: Chosen, outcome: Outcome) -> None:
         """Record and print how a Job ended."""

@@ -135,17 +135,17 @@ async def read_state(kube: Kube, namespace: str, jobs: Sequence[JobSummary]) -> 
         for door in doors
     }
     queued = [(one, queue) for one in jobs if (queue := queue_names.get((one.namespace, one.queue)))]
+    waiting = [one for one in jobs if one.state in (JobState.PENDING, JobState.HELD) and one.queue]
+    listed = Counter(queue for one, queue in queued if one in waiting)
+    queues = map(queue_of, doors if owners is None else owners)
     return ServerState(
         machine,
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
-        tuple(map(queue_of, doors if owners is None else owners)),
-        tuple(
-            PendingWorkload(key_of(one), one.queue, one.reason)
-            for one in jobs
-            if one.state in (JobState.PENDING, JobState.HELD) and one.queue
-        ),
+        # The status of a queue is written with a delay, and leaves out jobs that are held or wait for others.
+        tuple(replace(queue, waiting=max(queue.waiting, listed[queue.name])) for queue in queues),
+        tuple(PendingWorkload(key_of(one), one.queue, one.reason) for one in waiting),
         tuple(FailingJob(key_of(one), queue, one.reason) for one, queue in queued if one.state is JobState.FAILING),
-        tuple([await retrying(kube, one, queue) for one, queue in queued if one.reason.endswith(RETRIED)]),
+        tuple([await retrying(kube, one, queue) for one, queue in queued if RETRIED in one.reason]),
         notes=tuple(notes),
     )
 
@@ -174,7 +174,11 @@ async def retrying(kube: Kube, job: JobSummary, queue: str) -> RetryingJob:
     except (DeniedError, NotFoundError):
         return RetryingJob(key_of(job), queue, job.reason)
     due, now = next_attempt(tree, pods), SystemClock().now()
-    delay = f"; the next one starts in {-(-(due - now) // MICROS)} s" if due > now else RETRIED
+    delay = (
+        f"; the next one starts in {-(-(due - now) // MICROS)} s"
+        if due > now
+        else "; the next one starts after a delay"
+    )
     return RetryingJob(key_of(job), queue, f"{failed_attempt(tree, pods)}{delay}")
 
 

@@ -8,10 +8,10 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.timers import timeout
 from pykueue.base.units import MICROS, Moment
+from pykueue.cli.arrays import Array, runs_of
 from pykueue.cli.follow.job import ERROR, Following
 from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
-from pykueue.cli.run.arrays import Array, runs_of
 from pykueue.cli.target import Target
 from pykueue.jobs.batch import INTERVAL
 
@@ -73,8 +73,7 @@ class FollowingArray(Following):
             return 0
         if failed:
             tell(f"{len(failed)} of {self.array.count} tasks failed: {listed(failed)}")
-            index = self.array.index(failed[0])
-            logs = self.target.pykueue("logs", "-n", self.namespace, self.name, "--index", str(index))
+            logs = self.target.pykueue("logs", "-n", self.namespace, f"{self.name}:{failed[0]}")
             tell(f"to read the output of task {failed[0]}: {logs}")
         else:
             tell(f"failed: {ended}")

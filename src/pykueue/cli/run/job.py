@@ -19,7 +19,7 @@ from pykueue.cli.serverstate import fail, here
 
 if TYPE_CHECKING:
     # Imported where they are used, because `pykueue run --help` needs none of them.
-    from pykueue.cli.run.arrays import Array
+    from pykueue.cli.arrays import Array
     from pykueue.jobs.dependencies import Needs
 
 """In thousandths."""
@@ -42,9 +42,14 @@ TAKEN_ALONG: Final = frozenset(
         "CUDA_HOME",
     }
 )
+OF_THE_SHELL: Final = frozenset({"_", "OLDPWD", "PWD", "SHLVL", "TERM", "COLORTERM", "COLUMNS", "LINES"})
+"""Variables that --env-all leaves out: they describe the present shell and its terminal."""
+VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 TAKEN_TO_TERMINALS: Final = frozenset({"TERM", "COLORTERM"})
 TAKEN_ALONG_TOO: Final = ("LC_", "CONDA_")
 """Environment variables, and prefixes of their names, that are passed on to the command."""
+OWN_OPTIONS: Final = {Label.QUEUE.value: "--queue", Label.PRIORITY_CLASS.value: "--priority"}
+"""Labels that have an option."""
 UNBUFFERED: Final = "PYTHONUNBUFFERED"
 """Set unless the user has set it: Python buffers output that does not go to a terminal."""
 REQUEUED: Final[Tree] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
@@ -94,24 +99,48 @@ def seconds(timeout: str | None) -> int | None:
 
 
 def environment(
-    given: Sequence[str], here: Mapping[str, str], *, interactive: bool = False, cluster: bool = False
+    given: Sequence[str],
+    here: Mapping[str, str],
+    *,
+    interactive: bool = False,
+    whole: bool = False,
+    cluster: bool = False,
 ) -> dict[str, str]:
-    """The environment of the command: inherited variables, then those of --env.
+    """The environment of the command: inherited variables, or all of them if `whole`, then those of --env.
 
-    On a cluster, those that describe this machine are not inherited: the image has its own.
+    On a cluster, those that describe this machine are inherited only if `whole`: the image has its own.
     """
     taken = frozenset() if cluster else TAKEN_ALONG
     taken |= TAKEN_TO_TERMINALS if interactive else frozenset()
     prefixes = () if cluster else TAKEN_ALONG_TOO
-    made = {name: value for name, value in here.items() if name in taken or name.startswith(prefixes)}
+    made = {
+        name: value
+        for name, value in here.items()
+        if name in taken
+        or name.startswith(prefixes)
+        or (whole and name not in OF_THE_SHELL and VARIABLE.fullmatch(name))
+    }
     made[UNBUFFERED] = here.get(UNBUFFERED, "1")
     for one in given:
         name, equals, value = one.partition("=")
-        if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name):
+        if not VARIABLE.fullmatch(name):
             fail(f"--env: {one!r} does not start with a valid variable name; use NAME=VALUE")
         if not equals and name not in here:
             fail(f"--env: {name} is not set in this environment; use {name}=VALUE")
         made[name] = value if equals else here[name]
+    return made
+
+
+def labels_of(given: Sequence[str]) -> dict[str, str]:
+    """The labels of --label."""
+    made: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            fail(f"--label: {one!r} is not a label; use KEY=VALUE, e.g. sweep=7")
+        if (option := OWN_OPTIONS.get(key)) is not None:
+            fail(f"--label: {key} is set by {option}; use that")
+        made[key] = value
     return made
 
 
@@ -142,7 +171,7 @@ def array(tasks: str | None) -> "Array | None":
     """The value of --array."""
     if tasks is None:
         return None
-    from pykueue.cli.run.arrays import ArrayError, array_of
+    from pykueue.cli.arrays import ArrayError, array_of
 
     try:
         return array_of(tasks)
@@ -204,6 +233,7 @@ def job(
     interactive: bool = False,
     notify: Sequence[str] | None = None,
     cluster: bool = False,
+    labels: Mapping[str, str] | None = None,
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
@@ -217,23 +247,25 @@ def job(
         )
     typed = typed or command
     metadata: Tree = {"name": name} if name else {"generateName": f"{stem(prefix or typed[0])}-"}
-    labels: Tree = {Label.QUEUE.value: queue} if queue else {}
+    marked: Tree = {**(labels or {})}
+    if queue:
+        marked[Label.QUEUE.value] = queue
     if priority:
-        labels[Label.PRIORITY_CLASS.value] = priority
+        marked[Label.PRIORITY_CLASS.value] = priority
     annotations: Tree = {Annotation.COMMAND.value: shlex.join(typed)[:1000]}
     if needs is not None:
         from pykueue.jobs.dependencies import annotations_for
 
         annotations |= annotations_for(needs)
     if array is not None:
-        from pykueue.cli.run.arrays import numbered
+        from pykueue.cli.arrays import numbered
 
         annotations[Annotation.ARRAY.value] = str(array)
         if array.at_once is None and array.count > 1:
             annotations[Annotation.JOB_MIN_PARALLELISM.value] = "1"
         command = numbered(command, array, (TASK_ID, "SLURM_ARRAY_TASK_ID") if slurm else (TASK_ID,))
     folder = "" if cluster else str(here())
-    given = [*told(array), *(slurm_variables(array, resources, folder) if slurm else ())]
+    given = [*told(array), *(slurm_variables(array, resources, folder, title(name, prefix, typed)) if slurm else ())]
     set_by_user: list[Json] = [{"name": key, "value": literal(value)} for key, value in sorted(environment.items())]
     container: Tree = {
         "name": RUN_CONTAINER,
@@ -265,7 +297,7 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": labels, "annotations": annotations},
+        "metadata": {**metadata, "labels": marked, "annotations": annotations},
         "spec": spec,
     }
 
@@ -276,11 +308,16 @@ def told(array: "Array | None") -> list[Tree]:
     return [*found, from_field(TASK_ID, INDEX_FIELD)] if array is not None and array.plain else found
 
 
-def slurm_variables(array: "Array | None", resources: Tree, folder: str) -> list[Tree]:
+def title(name: str | None, prefix: str | None, typed: Sequence[str]) -> str:
+    """What Slurm calls the name of a job: the one that was given, else that of the script or command."""
+    return name or prefix or Path(typed[0]).name
+
+
+def slurm_variables(array: "Array | None", resources: Tree, folder: str, title: str) -> list[Tree]:
     """The variables that scripts for Slurm read."""
     cores = parse_quantity(text(resources, "requests", "cpu"))
     found: list[Tree] = [
-        from_field("SLURM_JOB_NAME", NAME_FIELD),
+        {"name": "SLURM_JOB_NAME", "value": literal(title)},
         {"name": "SLURM_CPUS_PER_TASK", "value": str(max(1, cores.nanos // NANO))},
     ]
     if folder:

@@ -5,8 +5,10 @@ The first word of COMMAND is such a script if it names a file that starts with `
 file, and lines of `#PYKUEUE` over lines of `#SBATCH`.
 """
 
+import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +26,7 @@ META: Final = "pykueue.script"
 """Where the script is kept for the command."""
 EXCLUSIVE: Final = (("time", "timeout"), ("after", "after_ok"), ("memory", "memory_per_cpu"), ("name", "name_prefix"))
 """Options of which one on the command line replaces all in the file."""
-ADDED: Final = frozenset(("env",))
+ADDED: Final = frozenset(("env", "label"))
 """Options of which those on the command line are added to those in the file."""
 
 
@@ -80,6 +82,24 @@ def read_script(path: str, content: str) -> Script | None:
             break
     # Linux passes everything after the interpreter as one argument.
     return Script(path, tuple(first[2:].strip().split(maxsplit=1)), tuple(found)) if found else None
+
+
+def unrunnable(word: str) -> str:
+    """A hint about a file of this name that does not run as a command; empty if there is none."""
+    path = Path(word)
+    try:
+        if not path.is_file() or ("/" not in word and shutil.which(word) is not None):
+            return ""
+        with path.open("rb") as file:
+            head = file.read(4)
+    except (OSError, ValueError):
+        return ""
+    here = word if "/" in word else f"./{word}"
+    if head[:2] != b"#!" and head != b"\x7fELF":
+        return f"{word} has no #! line; if it does not start, name its interpreter: pykueue run … -- sh {here}"
+    if not os.access(path, os.X_OK):
+        return f"{word} is not executable; run `chmod +x {here}`, or name its interpreter: pykueue run … -- sh {here}"
+    return "" if "/" in word else f"{word} is not in PATH; if you mean the file in this directory, write {here}"
 
 
 class ScriptCommand(click.Command):

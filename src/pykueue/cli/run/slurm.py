@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
+from pykueue.cli.run.outputfile import unknown_patterns
 
 SHORT: Final = {
     "A": "account",
@@ -78,7 +79,6 @@ ADVICE: Final = {
 ONE: Final = ("nodes", "ntasks", "ntasks-per-node", "tasks-per-node")
 MEMORY: Final = re.compile(r"([0-9]{1,12})([kKmMgGtT])?", re.ASCII)
 GPUS: Final = re.compile(r"(?:gpu:?)?(?:(?P<type>[A-Za-z_][\w.-]*):?)?(?P<count>[0-9]{1,6})?", re.ASCII)
-FILE_PATTERN: Final = re.compile(r"%[%\w]", re.ASCII)
 DEPENDENCIES: Final = {"afterany": "--after", "afterok": "--after-ok"}
 
 
@@ -169,10 +169,10 @@ def gres(value: str) -> Translated:
 
 
 def output(value: str) -> Translated:
-    """The file for standard output, unless its name is a pattern."""
-    if FILE_PATTERN.search(value):
+    """The file for the output, unless its name has a pattern without a meaning here."""
+    if unknown := unknown_patterns(value):
         return Translated(
-            warning=f"--output={value} is ignored: patterns are not expanded; the output is in the log of the job"
+            warning=f"--output={value} is ignored: {unknown[0]} has no equivalent; the output is in the log of the job"
         )
     return Translated(("--output", value))
 
@@ -196,10 +196,8 @@ def export(value: str) -> Translated:
     found: list[str] = []
     for one in value.split(","):
         if one == "ALL":
-            return Translated(
-                warning="--export=ALL is ignored: name the variables to pass on, or use `pykueue run --env`"
-            )
-        if one not in ("NONE", "NIL"):
+            found.append("--env-all")
+        elif one not in ("NONE", "NIL"):
             found += ("--env", one)
     return Translated(tuple(found))
 

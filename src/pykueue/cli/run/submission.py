@@ -10,6 +10,8 @@ from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.trees import mapping, text
 from pykueue.base.clock import SystemClock
 from pykueue.cli.follow.needed import annotations_of, unknown
+from pykueue.cli.follow.reasons import never_starts
+from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import names
 from pykueue.cli.queues.leader import without_leader
@@ -98,7 +100,7 @@ class Submission:
             )
         except ExistsError:
             name = text(metadata, "name")
-            tell(f"--name: job {self.namespace}/{name} already exists; use another name, e.g. {await self.free(name)}")
+            tell(f"--name: job {self.namespace}/{name} {await self.taken(name)}")
             return MISUSED
         tree: Tree = msgspec.json.decode(made)
         name = text(tree, "metadata", "name")
@@ -107,14 +109,35 @@ class Submission:
             tell(note)
         if self.detach:
             tell(self.reading(name))
+            if why := await never_starts(self.kube, SystemClock(), text(tree, "metadata", "uid"), self.namespace):
+                tell(f"job {self.namespace}/{name} {why}; to remove it: {self.cancelling(name)}")
             return 0
         return tree
 
     def reading(self, name: str) -> str:
         """How to read the output of a Job."""
         if self.array:
-            return f"to read one task: {self.target.pykueue('logs', '-n', self.namespace, name, '--index')} N"
+            task = self.target.pykueue("logs", "-n", self.namespace, f"{name}:N")
+            return f"to read task N, with its number as in --array: {task}"
         return f"to follow it: {self.target.pykueue('attach', '-n', self.namespace, name)}"
+
+    async def taken(self, name: str) -> str:
+        """What to do about a name that another Job has."""
+        other = f"use another name, e.g. {await self.free(name)}"
+        try:
+            found: Tree = msgspec.json.decode(await self.kube.get(JOBS, name, self.namespace))
+        except NotFoundError:
+            return f"was deleted just now; try again, or {other}"
+        if text(found, "metadata", "deletionTimestamp"):
+            return f"is being deleted, and its processes have not ended yet; wait, or {other}"
+        if end_of(found) is None:
+            return f"already exists; {other}, or cancel it: {self.cancelling(name)}"
+        delete = self.cancelling("--ended", name)
+        return f"already exists and has ended; {other}, or delete it with its output: {delete}"
+
+    def cancelling(self, *words: str) -> str:
+        """How to cancel a Job."""
+        return self.target.pykueue("cancel", "-n", self.namespace, *words)
 
     async def free(self, name: str) -> str:
         """A name that no Job has yet: the given one with the next free number."""

@@ -65,6 +65,14 @@ class Array(Frozen):
         """The number of each task, by index."""
         return [number for one in self.runs for number in range(one.first, one.last + 1, one.step)]
 
+    def task(self, index: int) -> int:
+        """The number of the task with an index."""
+        for one in self.runs:
+            if index < one.count:
+                return one.first + index * one.step
+            index -= one.count
+        raise IndexError(index)
+
     def index(self, task: int) -> int | None:
         """The index of a task; None if it is not one of these."""
         before = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.cli.run.arrays import Array, ArrayError, Run, array_of, numbered, numbering, runs_of
+from pykueue.cli.arrays import Array, ArrayError, Run, array_of, numbered, numbering, runs_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""The file of --output where the job itself writes it: with --detach, in an array, and with a pattern in its name."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+PATTERN: Final = re.compile(r"%(.)", re.DOTALL)
+VARIABLES: Final = {"j": '"$PYKUEUE_JOB_NAME"', "A": '"$PYKUEUE_JOB_NAME"', "a": '"$PYKUEUE_ARRAY_TASK_ID"'}
+"""What patterns stand for that are known only when the job runs; a job has a name in place of Slurm's number."""
+KNOWN: Final = frozenset((*VARIABLES, "x", "u", "%"))
+PATTERNS: Final = "%x (name given with --name or --job-name), %j and %A (name of the Job), %a (task), %u (user), %%"
+
+
+def unknown_patterns(file: str) -> list[str]:
+    """The patterns in the name of a file that have no meaning here."""
+    return [f"%{one}" for one in PATTERN.findall(file) if one not in KNOWN]
+
+
+def has_patterns(file: str) -> bool:
+    """Whether the name of a file has patterns."""
+    return PATTERN.search(file) is not None
+
+
+def writing(command: Sequence[str], file: str, *, title: str, user: str, errors: bool) -> list[str]:
+    """The command with its standard output in a file, and its standard error too with `errors`.
+
+    `title` is what %x stands for, `user` what %u does.
+    """
+    literal = {"x": title, "u": user, "%": "%"}
+    parts: list[str] = []
+    at = 0
+    for found in PATTERN.finditer(file):
+        parts += [quoted(file[at : found.start()]), VARIABLES.get(found[1], quoted(literal.get(found[1], "")))]
+        at = found.end()
+    name = "".join((*parts, quoted(file[at:])))
+    return ["/bin/sh", "-c", f'exec "$@" > {name}{" 2>&1" if errors else ""}', "pykueue-output", *command]
+
+
+def quoted(text: str) -> str:
+    """A text as a part of a word of `sh`."""
+    return shlex.quote(text) if text else ""
