@@ -174,12 +174,8 @@ async def retrying(kube: Kube, job: JobSummary, queue: str) -> RetryingJob:
     except (DeniedError, NotFoundError):
         return RetryingJob(key_of(job), queue, job.reason)
     due, now = next_attempt(tree, pods), SystemClock().now()
-    delay = (
-        f"; the next one starts in {-(-(due - now) // MICROS)} s"
-        if due > now
-        else "; the next one starts after a delay"
-    )
-    return RetryingJob(key_of(job), queue, f"{failed_attempt(tree, pods)}{delay}")
+    delay = f"in {-(-(due - now) // MICROS)} s" if due > now else "after a delay"
+    return RetryingJob(key_of(job), queue, f"{failed_attempt(tree, pods)}; the next one starts {delay}")
 
 
 def next_attempt(job: Tree, pods: Sequence[Tree]) -> Instant:
