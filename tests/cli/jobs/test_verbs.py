@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from pykueue.api.core import Tree
 from pykueue.cli.jobs.chosen import Named, named
-from pykueue.cli.jobs.verbs import VERBS, cancelled, done_to_jobs
+from pykueue.cli.jobs.verbs import VERBS, cancelled, deactivated, done_to_jobs, is_deactivated
 from pykueue.cli.main import cli
 from pykueue.kube.port import JOBS, DeniedError, Kube, NotFoundError, Resource
 from tests.cli.machine import Machine, machine_in
@@ -51,6 +51,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with machine_in(folder) as made:
         made.up("--apply", str(folder / "sweep.yaml"))
         yield made
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        pytest.param("Deactivated", "is deactivated: spec.active of its Workload is false; ", id="by anybody"),
+        pytest.param("DeactivatedDueToX", "is deactivated: exceeded the maximum number of retries; ", id="by Kueue"),
+    ],
+)
+def test_a_job_that_was_deactivated_says_by_what_as_far_as_it_is_known(reason: str, says: str) -> None:
+    message = "exceeded the maximum number of retries"
+    evicted = {"type": "Evicted", "status": "True", "reason": reason, "message": message}
+    workload = {"metadata": {"name": "w"}, "spec": {"active": False}, "status": {"conditions": [evicted]}}
+    assert is_deactivated(workload)
+    assert deactivated(workload).text.startswith(says)
+    assert "`pykueue resume workload w`" in deactivated(workload).text
 
 
 def detached(machine: Machine, name: str, script: str, *flags: str) -> None:
