@@ -70,7 +70,7 @@ def doctor(
         inventory, invalid = of_files(files)
     else:
         inventory = of_server(kubeconfig, context, data, namespace)
-    sys.exit(max(2 if invalid else 0, told(inventory, skip, output, no_headers=no_headers)))
+    sys.exit(max(2 if invalid else 0, told(inventory, skip, output, no_headers=no_headers, complete=not invalid)))
 
 
 def of_files(files: tuple[str, ...]) -> "tuple[Inventory, bool]":
@@ -109,7 +109,7 @@ def of_server(kubeconfig: str | None, context: str | None, data: str | None, nam
     return inventory
 
 
-def told(inventory: "Inventory", skip: tuple[str, ...], output: str | None, *, no_headers: bool) -> int:
+def told(inventory: "Inventory", skip: tuple[str, ...], output: str | None, *, no_headers: bool, complete: bool) -> int:
     """Print the findings; returns the exit code."""
     import os
 
@@ -122,7 +122,12 @@ def told(inventory: "Inventory", skip: tuple[str, ...], output: str | None, *, n
 
     findings, skipped = examined(inventory, skip)
     if output is None:
-        echo([*paragraphs(findings, colour=wants_colour(sys.stdout, os.environ)), summary(findings, skipped)])
+        echo(
+            [
+                *paragraphs(findings, colour=wants_colour(sys.stdout, os.environ)),
+                summary(findings, skipped, complete=complete),
+            ]
+        )
     else:
         echo(
             list(

@@ -10,6 +10,7 @@ from pykueue.api.install.install import Install
 from pykueue.api.install.webhooks import mutating, validating
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP
+from pykueue.api.trees import Tree as AnyTree
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
@@ -43,23 +44,27 @@ def limits_contradict(inventory: Inventory) -> Iterator[Found]:
 
 
 def deprecated_version(inventory: Inventory) -> Iterator[Found]:
-    """Objects that are written in v1beta1, and definitions that still store it."""
+    """Objects that are written in v1beta1, equal ones as one finding, and definitions that still store it."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for kind, each in inventory.objects.items():
         for one in each:
             tree = one.document.tree
-            if tree.get("apiVersion") == V1BETA1:
-                yield Found(f"{kind} {one.key}", f"is written in {V1BETA1}, which is deprecated", migration(tree))
             writers = [
                 text(entry, "manager")
                 for _, entry in mappings(tree, "metadata", "managedFields")
                 if text(entry, "apiVersion") == V1BETA1
             ]
-            if writers:
-                yield Found(
-                    f"{kind} {one.key}",
-                    f"{listed(writers)} writes it in {V1BETA1}, which is deprecated",
-                    f"change what {listed(writers)} applies to {V1BETA2}",
-                )
+            if tree.get("apiVersion") == V1BETA1:
+                said = f"is written in {V1BETA1}, which is deprecated", migration(tree)
+            elif writers:
+                who = listed(sorted(set(writers)))
+                said = f"{who} writes it in {V1BETA1}, which is deprecated", f"change what {who} applies to {V1BETA2}"
+            else:
+                continue
+            alike.setdefault(said, []).append(f"{kind} {one.key}")
+    for (message, remedy), names in alike.items():
+        rest = f" (also: {listed(names[1:])})" if len(names) > 1 else ""
+        yield Found(names[0], f"{message}{rest}", remedy)
     for definition in inventory.installation.definitions:
         if "v1beta1" in items(definition, "status", "storedVersions"):
             yield Found(
@@ -94,7 +99,7 @@ def configuration_invalid(inventory: Inventory) -> Iterator[Found]:
     """Configurations with which the manager does not start."""
     for one in inventory.configurations:
         for said in one.mistakes:
-            yield Found(f"Configuration {one.where}", said, "correct it: `pykueue manager` does not start with it")
+            yield Found("Configuration", said, "correct it: `pykueue manager` does not start with it", where=one.where)
 
 
 class Difference(Frozen):
@@ -130,11 +135,13 @@ def configuration_differs(inventory: Inventory) -> Iterator[Found]:
         said = [*(() if one.loaded is None else one.loaded.warnings)]
         said += [f"{path}: {row.sentence}" for path, row in DIFFERENCES.items() if row.applies(one.tree)]
         for sentence in said:
-            yield Found(f"Configuration {one.where}", sentence, "see docs/differences.md, and change the setting")
+            yield Found("Configuration", sentence, "see docs/differences.md, and change the setting", where=one.where)
 
 
 def manager_absent(inventory: Inventory) -> Iterator[Found]:
-    """No manager acts: its Lease is old, or it has not seen a queue."""
+    """No manager acts: its Lease is old, or it has not seen a queue. Manifests do not tell."""
+    if not inventory.live:
+        return
     installed = inventory.installation
     now = installed.there or installed.here
     lease = installed.lease
@@ -222,7 +229,7 @@ def crds_differ(inventory: Inventory) -> Iterator[Found]:
 SCHEMA: Final = ("schema", "openAPIV3Schema")
 
 
-def fields(schema: Tree, path: str = "", deep: int = FIELDS_DEEP) -> set[str]:
+def fields(schema: AnyTree, path: str = "", deep: int = FIELDS_DEEP) -> set[str]:
     """The paths of the fields of a schema, a few levels deep, without those of metadata and templates."""
     found: set[str] = set()
     for name, below in mapping(schema, "properties").items():
@@ -258,11 +265,11 @@ def webhooks_differ(inventory: Inventory) -> Iterator[Found]:
             )
 
 
-def versions_of(hook: Tree) -> set[str]:
+def versions_of(hook: AnyTree) -> set[str]:
     """The API versions for which a webhook is called."""
     return {str(one) for _, rule in mappings(hook, "rules") for one in items(rule, "apiVersions")}
 
 
-def path_of(hook: Tree) -> str:
+def path_of(hook: AnyTree) -> str:
     """The path at which a webhook is called."""
     return text(hook, "clientConfig", "service", "path")

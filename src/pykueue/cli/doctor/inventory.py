@@ -12,6 +12,8 @@ from pykueue.engine import model
 from pykueue.engine.decisions import Why
 from pykueue.sim.manifests import Mistake, Object, View
 
+NOT_HERE: Final = "only the server of a cluster has them"
+"""Why manifests, or the server of one machine, lack something that no user can add."""
 SOME_WORKLOAD: Final = "some workload"
 """What manifests of queues alone lack; a server without workloads has none."""
 
@@ -34,6 +36,8 @@ class Found(Frozen):
     remedy: str
     severity: Severity | None = None
     """None means that of the check."""
+    where: str = ""
+    """The place of what is no object."""
 
 
 class Wait(Frozen):

@@ -22,6 +22,7 @@ from pykueue.api.priorityclass import read_priority_class
 from pykueue.api.rules import table as rules
 from pykueue.api.rules.rule import GATES
 from pykueue.api.schema import defaults
+from pykueue.api.trees import Tree as AnyTree
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
 from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP, VISIBILITY_VERSIONS, PendingWorkloadsSummary
 from pykueue.base.clock import Clock
@@ -29,7 +30,7 @@ from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.cli.doctor.facts import by_kind, with_engine, with_ids
-from pykueue.cli.doctor.inventory import Installation, Inventory, Manager, ReadConfiguration, Wait
+from pykueue.cli.doctor.inventory import NOT_HERE, Installation, Inventory, Manager, ReadConfiguration, Wait
 from pykueue.cli.doctor.manifests import configuration
 from pykueue.cli.objects import each, everything
 from pykueue.cli.serverstate import UNAUTHORIZED
@@ -150,9 +151,7 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bo
         classes=frozenset(workloads.classes),
     )
     if local:
-        reading.unread |= dict.fromkeys(
-            ("CustomResourceDefinition", HOOKS, "Lease"), "the server of `pykueue up` has none"
-        )
+        reading.unread |= dict.fromkeys(("CustomResourceDefinition", HOOKS), NOT_HERE)
     manager = Manager.PYKUEUE if local else await managed_by(reading)
     inventory = msgspec.structs.replace(
         inventory,
@@ -239,13 +238,15 @@ class Workloads:
         self.waits.append(wait_in(tree, told))
 
 
-def wait_in(tree: Tree, told: Tree) -> Wait:
+def wait_in(tree: Tree, told: AnyTree) -> Wait:
     """Why a Workload waits, by its condition."""
     message = text(told, "message")
     why: Why | None = parsing.unassigned(message)
     namespace = text(tree, "metadata", "namespace")
+    owners = [one for _, one in mappings(tree, "metadata", "ownerReferences") if member(one, "controller") is True]
+    job = f"{text(owners[0], 'kind')} {namespace}/{text(owners[0], 'name')}" if owners else f"Workload {key_of(tree)}"
     return Wait(
-        f"Workload {key_of(tree)}",
+        job,
         f"{namespace}/{text(tree, 'spec', 'queueName')}",
         text(told, "reason"),
         why,

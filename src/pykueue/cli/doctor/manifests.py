@@ -21,7 +21,7 @@ from pykueue.api.workload import Workload
 from pykueue.api.yamltext import read_tree
 from pykueue.bridge.options import unqueued_kinds
 from pykueue.cli.doctor.facts import by_kind, open_things, with_engine, with_ids
-from pykueue.cli.doctor.inventory import SOME_WORKLOAD, Inventory, ReadConfiguration, Wait
+from pykueue.cli.doctor.inventory import NOT_HERE, SOME_WORKLOAD, Inventory, ReadConfiguration, Wait
 from pykueue.cli.doctor.probe import engine_of, wait_of
 from pykueue.engine import model
 from pykueue.jobs.manifest import AT_POD_CLASS
@@ -29,10 +29,9 @@ from pykueue.jobs.workload import class_label
 from pykueue.sim.manifests import PLAIN, SIMULATED, Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.trace import Reader, Setting, Trace
 
-ONLY_LIVE: Final = "only a server has them"
 REFERENCED: Final = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck")
 """Kinds whose absence from all files says that they are elsewhere, rather than that they do not exist."""
-SERVERS: Final = ("Node", "CustomResourceDefinition", "WebhookConfiguration", "Lease", "Date", "Position")
+SERVERS: Final = ("Node", "CustomResourceDefinition", "WebhookConfiguration", "Date", "Position")
 """What only a server has."""
 
 
@@ -50,7 +49,7 @@ def from_files(texts: Iterable[tuple[str, bytes]], unreadable: list[Mistake]) ->
     reader = Reader(loaded, Setting())
     trace = simulated(reader, judged, mistakes)
     named = frozenset((str(one.tree.get("kind")), key_of(one.tree)) for one in ours)
-    unread = dict.fromkeys(SERVERS, ONLY_LIVE)
+    unread = dict.fromkeys(SERVERS, NOT_HERE)
     unread |= {
         kind: f"there is no {kind} among the manifests"
         for kind in REFERENCED
@@ -59,8 +58,6 @@ def from_files(texts: Iterable[tuple[str, bytes]], unreadable: list[Mistake]) ->
     if not any(isinstance(one.view, Job | Workload) for one in judged):
         unread[SOME_WORKLOAD] = "there is no Job and no Workload among the manifests"
     # What nothing refers to need not be there.
-    if not trace.arrivals:
-        unread.pop("LocalQueue", None)
     if not any(queue.checks for queue in trace.things if isinstance(queue, model.ClusterQueue)):
         unread.pop("AdmissionCheck", None)
     inventory = Inventory(

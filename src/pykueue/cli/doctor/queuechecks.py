@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from pykueue.api.checks import AdmissionCheck
 from pykueue.api.config.types import NAMESPACE_NAME_LABEL
 from pykueue.api.kueue import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_PRIORITY_CLASS
 from pykueue.api.priorityclass import SYSTEM, PriorityClass
-from pykueue.cli.doctor.inventory import Found, Inventory, Severity, listed, of_rule
+from pykueue.bridge.unbuilt import unbuilt
+from pykueue.cli.doctor.inventory import Found, Inventory, Manager, Severity, listed, of_rule
 from pykueue.engine import model
 from pykueue.engine.model import Policy, StopPolicy
 
@@ -108,7 +110,11 @@ def check_missing(inventory: Inventory) -> Iterator[Found]:
 
 def check_inactive(inventory: Inventory) -> Iterator[Found]:
     """AdmissionChecks whose controller does not perform them; a note if no ClusterQueue needs them."""
+    unsupported = {one.name for one, view in inventory.each(AdmissionCheck) if unbuilt(one.kind, view)}
     for check, why in inventory.inactive_checks.items():
+        if check in unsupported and inventory.manager is Manager.PYKUEUE:
+            # That is `feature-unsupported`.
+            continue
         users = [name for name, queue in inventory.queues.items() if any(rule.check == check for rule in queue.checks)]
         effect = f"ClusterQueue {listed(users)} admits nothing" if users else "no ClusterQueue needs it now"
         yield Found(
@@ -155,11 +161,13 @@ def priorities_equal(inventory: Inventory) -> Iterator[Found]:
 
 
 def priority_class_unused(inventory: Inventory) -> Iterator[Found]:
-    """WorkloadPriorityClasses that no workload names."""
-    for one, _ in inventory.each(WorkloadPriorityClass):
-        if one.name not in inventory.classes and one.name != DEFAULT_PRIORITY_CLASS:
-            yield Found(
-                f"WorkloadPriorityClass {one.name}",
-                "no workload or job names it",
-                "tell its users about the label kueue.x-k8s.io/priority-class, or delete it",
-            )
+    """WorkloadPriorityClasses that no workload names, as one finding, once there are workloads."""
+    named = {one.name for one, _ in inventory.each(WorkloadPriorityClass)}
+    unused = sorted(named - inventory.classes - {DEFAULT_PRIORITY_CLASS})
+    if unused and inventory.priorities:
+        more = f" (also unused: {listed(unused[1:])})" if len(unused) > 1 else ""
+        yield Found(
+            f"WorkloadPriorityClass {unused[0]}",
+            f"no workload or job names it{more}",
+            "tell users about the label kueue.x-k8s.io/priority-class, or delete the class",
+        )

@@ -119,8 +119,9 @@ def flavor_missing(inventory: Inventory) -> Iterator[Found]:
 
 def flavor_unused(inventory: Inventory) -> Iterator[Found]:
     """Flavors without any quota."""
-    specs = (one.spec.resource_groups for kind in (ClusterQueue, Cohort) for _, one in inventory.each(kind))
-    used = {flavor.name for groups in specs for group in groups for flavor in group.flavors}
+    groups = [group for _, queue in inventory.each(ClusterQueue) for group in queue.spec.resource_groups]
+    groups += [group for _, cohort in inventory.each(Cohort) for group in cohort.spec.resource_groups]
+    used = {flavor.name for group in groups for flavor in group.flavors}
     for one, _ in inventory.each(ResourceFlavor):
         if one.name not in used:
             yield Found(

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykueue.base.text import printable
-from pykueue.cli.doctor.inventory import Severity
-from pykueue.cli.doctor.manifests import ONLY_LIVE
+from pykueue.cli.doctor.inventory import NOT_HERE, Severity
 from pykueue.cli.doctor.table import CHECKS, Finding, Skipped
 from pykueue.cli.formats import Column
 from pykueue.cli.tables import hanging, painted
@@ -41,20 +40,22 @@ def document(findings: Sequence[Finding], skipped: Sequence[Skipped]) -> dict[st
     return {"items": list(findings), "notRun": list(skipped)}
 
 
-def summary(findings: Sequence[Finding], skipped: Sequence[Skipped]) -> str:
-    """How many findings of each severity there are, and how many checks were run."""
+def summary(findings: Sequence[Finding], skipped: Sequence[Skipped], *, complete: bool) -> str:
+    """How many findings there are, and how many checks were run; not complete if files could not be read."""
     counts = {each: sum(one.severity is each for one in findings) for each in Severity}
     parts = [f"{count} {each}{'s' if count > 1 else ''}" for each, count in counts.items() if count]
     run = len(CHECKS) - len(skipped)
-    return f"{', '.join(parts) or 'Nothing found'}; {run} of {len(CHECKS)} checks run."
+    found = ", ".join(parts) or "Nothing found"
+    rest = "" if complete else " in what could be read"
+    return f"{found}{rest}; {run} of {len(CHECKS)} checks run."
 
 
 def left_out(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
     """What was not checked and why, one line for each reason."""
     reasons: dict[str, list[str]] = {}
     for one in skipped:
-        # What no file has is no news, and neither is a note that is missing.
-        if one.why != "--skip" and (live or (one.why != ONLY_LIVE and one.severity is Severity.ERROR)):
+        # Of manifests, which are seldom complete, only the errors that may be missed are worth a line.
+        if one.why not in ("--skip", NOT_HERE) and (live or one.severity is Severity.ERROR):
             reasons.setdefault(one.why, []).append(one.id)
     for why, ids in reasons.items():
         yield f"not checked, because {why}: {', '.join(ids)}"

@@ -75,17 +75,17 @@ CHECKS: Final[dict[str, Check]] = {
         queues.priority_class_unused, NOTE, "WorkloadPriorityClass", ("Workload", SOME_WORKLOAD)
     ),
     "request-never-fits": Check(requests.request_never_fits, ERROR),
-    "localqueue-missing": Check(requests.localqueue_missing, ERROR, "", ("Workload", "LocalQueue")),
+    "localqueue-missing": Check(requests.localqueue_missing, ERROR, SOME_WORKLOAD, ("Workload", "LocalQueue")),
     "head-blocks": Check(requests.head_blocks, WARNING, QUEUE, ("Position",)),
     "kind-not-queued": Check(requests.kind_not_queued, WARNING, ours=True),
     "invalid-object": Check(installation.invalid_object, ERROR),
     "deprecated-version": Check(installation.deprecated_version, WARNING),
-    "feature-unsupported": Check(installation.feature_unsupported, WARNING, ours=True),
+    "feature-unsupported": Check(installation.feature_unsupported, ERROR, ours=True),
     "configuration-invalid": Check(installation.configuration_invalid, ERROR, ours=True),
     "configuration-differs": Check(installation.configuration_differs, WARNING, ours=True),
     "crds-differ": Check(installation.crds_differ, ERROR, "", ("CustomResourceDefinition",), ours=True),
     "webhooks-differ": Check(installation.webhooks_differ, WARNING, "", ("WebhookConfiguration",), ours=True),
-    "manager-absent": Check(installation.manager_absent, ERROR, "", ("Lease",)),
+    "manager-absent": Check(installation.manager_absent, ERROR),
     "clocks-apart": Check(installation.clocks_apart, WARNING, "", ("Date",)),
 }
 """By id. Ids are stable: scripts ignore findings by them, and docs/doctor.md has a section for each."""
@@ -96,8 +96,11 @@ def examined(inventory: Inventory, skip: Collection[str] = ()) -> tuple[list[Fin
     """All findings, the worst first, and the checks that were not run."""
     findings: list[Finding] = []
     skipped: list[Skipped] = []
-    where = {f"{one.kind} {one.key}": one.document.where for each in inventory.objects.values() for one in each}
-    where |= {one.called: one.where for one, _ in inventory.mistakes if one.called}
+    where: dict[str, str] = {}
+    if not inventory.live:
+        every = (one for each in inventory.objects.values() for one in each)
+        where = {f"{one.kind} {one.key}": one.document.where for one in every}
+        where |= {one.called: one.where for one, _ in inventory.mistakes if one.called}
     for name, check in CHECKS.items():
         if name in skip:
             skipped.append(Skipped(name, check.severity, "--skip"))
@@ -112,7 +115,7 @@ def examined(inventory: Inventory, skip: Collection[str] = ()) -> tuple[list[Fin
                     one.message,
                     one.remedy,
                     f"{PAGE}#{name}",
-                    "" if inventory.live else where.get(one.object, ""),
+                    one.where or where.get(one.object, ""),
                 )
                 for one in check.run(inventory)
             )
@@ -123,6 +126,11 @@ def reason_not_to(check: Check, inventory: Inventory) -> str:
     """Why a check cannot be run; empty if it can."""
     if check.ours and inventory.manager is not Manager.PYKUEUE:
         return "the queues of this server are not managed by pykueue, as far as can be seen"
-    if not inventory.live and check.about and not inventory.objects.get(check.about):
+    if not inventory.live and is_absent(check.about, inventory):
         return ""
     return next((inventory.unread[kind] for kind in (check.about, *check.needs) if kind in inventory.unread), "")
+
+
+def is_absent(about: str, inventory: Inventory) -> bool:
+    """Whether manifests contain nothing that a check is about."""
+    return about in inventory.unread if about == SOME_WORKLOAD else bool(about) and not inventory.objects.get(about)
