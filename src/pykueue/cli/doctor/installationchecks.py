@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from pykueue.api.config.gatetable import OURS
 from pykueue.api.convert import V1BETA1, V1BETA2, to_v1beta2
 from pykueue.api.core import Tree
 from pykueue.api.install.crds import crd
@@ -22,8 +23,7 @@ APART: Final = 5 * MICROS
 """Clocks differ by more than what a response takes."""
 SILENT: Final = 60 * MICROS
 """A manager that has not renewed its Lease for this long is gone."""
-OWN_GATES: Final = ("ReserveForPreemptor", "BlockBorrowingWithinCycle", "KeepQuotaForProvReqRetry")
-"""Feature gates that only pykueue has: see docs/differences.md."""
+OWN_GATES: Final = tuple(gate.name for gate in OURS)
 FIELDS_DEEP: Final = 3
 """How many levels of a definition's fields are compared."""
 
