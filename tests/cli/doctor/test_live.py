@@ -70,6 +70,8 @@ class Cluster:
         """By collection, then by name."""
         self.allowed: tuple[str, ...] = ("/",)
         """Parts of paths, of which one is in each request that is allowed."""
+        self.unserved = ""
+        """A group that the server does not serve."""
         api.accident = self.answer
 
     def put(self, collection: str, tree: Tree) -> None:
@@ -79,6 +81,8 @@ class Cluster:
         path = request.path.replace("/namespaces/default/", "/").replace("/namespaces/kueue-system/", "/")
         if not any(part in request.path for part in self.allowed):
             return status(403, "Forbidden", f'User "bob" cannot list {path}')
+        if self.unserved and self.unserved in path:
+            return status(404, "NotFound")
         if path == "/version":
             return web.json_response({"gitVersion": "v1.36.0"})
         if "/visibility.kueue.x-k8s.io/" in path:
@@ -136,7 +140,9 @@ async def ids(api: Cluster) -> list[str]:
 
 async def test_a_cluster_without_mistakes(server: Cluster) -> None:
     inventory, narrowed = await read(server)
-    assert examined(inventory) == ([], [])
+    findings, skipped = examined(inventory)
+    assert findings == []
+    assert [one.id for one in skipped] == ["kind-not-queued"]
     assert narrowed == []
     assert inventory.manager is Manager.PYKUEUE
     assert inventory.installation.there is not None
@@ -175,6 +181,14 @@ async def test_a_manager_that_has_gone_and_definitions_of_another_version(server
     del server.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]["cohorts.kueue.x-k8s.io"]
     server.objects["/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"].clear()
     assert set(await ids(server)) == {"manager-absent", "crds-differ", "webhooks-differ"}
+
+
+async def test_a_server_without_kueue(server: Cluster) -> None:
+    server.unserved = "kueue.x-k8s.io"
+    inventory, _ = await read(server)
+    assert inventory.lacks_kueue
+    server.unserved = ""
+    assert not (await read(server))[0].lacks_kueue
 
 
 async def test_a_user_of_one_namespace_gets_what_he_may_read(server: Cluster) -> None:

@@ -336,3 +336,18 @@ def test_a_configuration_in_a_config_map_is_read() -> None:
         "    fairSharing: {}\n"
     )
     assert "configuration-invalid" in ids(manifests(text))
+
+
+def test_a_dump_of_a_cluster_has_no_mistakes_of_its_own() -> None:
+    """Namespaces have a spec, and a Workload beside its Job is the same job."""
+    space = namespace("default", "{}") + "spec: {finalizers: [kubernetes]}\nstatus: {phase: Active}\n"
+    owned = workload().replace(
+        "metadata: {name: w}",
+        "metadata: {name: w, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: a, uid: u, controller: true}]}",
+    )
+    text = space + queue(cpu=0) + job("a") + owned
+    findings = examined(manifests(text))[0]
+    assert [(one.id, one.object) for one in findings if one.id != "queue-nothing-fits"] == [
+        ("request-never-fits", "Job default/a")
+    ]
+    assert "more of LocalQueue" not in findings[1].message

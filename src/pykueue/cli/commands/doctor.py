@@ -92,6 +92,7 @@ def of_server(kubeconfig: str | None, context: str | None, data: str | None, nam
     """The inventory of the chosen server."""
     from pykueue.base.clock import SystemClock
     from pykueue.cli.doctor.live import from_server
+    from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
 
@@ -104,6 +105,11 @@ def of_server(kubeconfig: str | None, context: str | None, data: str | None, nam
         lambda kube: from_server(kube, SystemClock(), namespace=within, local=target.local),
         code=2,
     )
+    if inventory.lacks_kueue:
+        fail(
+            f"{target.connection.server}: serves no ClusterQueues, so there is nothing to examine; "
+            "install pykueue or Kueue first, see `pykueue manifests --help`"
+        )
     if narrowed:
         click.echo(f"you may read {', '.join(narrowed)} of namespace {within} only", err=True)
     return inventory

@@ -14,6 +14,8 @@ from pykueue.sim.manifests import Mistake, Object, View
 
 NOT_HERE: Final = "only the server of a cluster has them"
 """Why manifests, or the server of one machine, lack something that no user can add."""
+NOT_SERVED: Final = "the server does not serve"
+ONLY_IN_FILES: Final = "it is a check of manifests"
 SOME_WORKLOAD: Final = "some workload"
 """What manifests of queues alone lack; a server without workloads has none."""
 
@@ -102,7 +104,10 @@ class Inventory(Frozen):
     others: tuple[tuple[str, str], ...] = ()
     """Kind and name of objects of kinds that are not examined, and that name a queue."""
     unread: Mapping[str, str] = {}
-    """Kinds that could not be read, each with the reason."""
+    """Kinds that could not be read, each with the reason.
+
+    Also what is no kind: `Date` and `Status` of a server, `Position` in line, and `JobKind`, jobs of other kinds.
+    """
     queues: Mapping[str, model.ClusterQueue] = {}
     cohorts: Mapping[str, model.Cohort] = {}
     namespaces: Mapping[str, model.Namespace] = {}
@@ -129,6 +134,11 @@ class Inventory(Frozen):
         for one in self.objects.get(view.__name__, ()):
             if isinstance(one.view, view):
                 yield one, one.view
+
+    @property
+    def lacks_kueue(self) -> bool:
+        """Whether the server does not know Kueue's kinds."""
+        return self.unread.get("ClusterQueue", "").startswith(NOT_SERVED)
 
     def has(self, kind: str, key: str) -> bool:
         """Whether there is an object of this kind and name, valid or not."""

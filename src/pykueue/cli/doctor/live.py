@@ -30,7 +30,16 @@ from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.sentences import condition, pending_text
 from pykueue.cli.doctor.facts import by_kind, with_engine, with_ids
-from pykueue.cli.doctor.inventory import NOT_HERE, Installation, Inventory, Manager, ReadConfiguration, Wait
+from pykueue.cli.doctor.inventory import (
+    NOT_HERE,
+    NOT_SERVED,
+    ONLY_IN_FILES,
+    Installation,
+    Inventory,
+    Manager,
+    ReadConfiguration,
+    Wait,
+)
 from pykueue.cli.doctor.manifests import configuration
 from pykueue.cli.objects import each, everything
 from pykueue.cli.serverstate import UNAUTHORIZED
@@ -100,7 +109,7 @@ class Reading:
                     return found
             self.unread[kind] = f"you may not list {resource}"
         except NotFoundError:
-            self.unread[kind] = f"the server does not serve {resource}"
+            self.unread[kind] = f"{NOT_SERVED} {resource}"
         return []
 
     async def one(self, resource: Resource, name: str, namespace: str = "", kind: str = "") -> Tree | None:
@@ -134,7 +143,7 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bo
             judged += [] if one is None else [one]
     workloads = Workloads()
     await workloads.read(reading)
-    trees = {f"{one.document.where}": one.tree for one in judged}
+    trees = {one.document.where: one.tree for one in judged}
     inventory = Inventory(
         live=True,
         objects=by_kind(judged),
@@ -146,10 +155,13 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bo
         },
         inactive_checks=dict(inactive_checks(judged)),
         waits=tuple(workloads.waits),
-        pending={one.name: one.view.status.pending_workloads or 0 for one in judged if is_queue(one)},  # type: ignore[union-attr]
+        pending={
+            one.name: one.view.status.pending_workloads or 0 for one in judged if isinstance(one.view, ClusterQueue)
+        },
         priorities=frozenset(workloads.priorities),
         classes=frozenset(workloads.classes),
     )
+    reading.unread["JobKind"] = ONLY_IN_FILES
     if local:
         reading.unread |= dict.fromkeys(("CustomResourceDefinition", HOOKS), NOT_HERE)
     manager = Manager.PYKUEUE if local else await managed_by(reading)
@@ -162,11 +174,6 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bo
     )
     things = [thing for one in judged if isinstance(one.view, KubeObject) and (thing := inbound.thing(one.view))]
     return with_engine(inventory, things, None), reading.narrowed
-
-
-def is_queue(one: Object) -> bool:
-    """Whether an object is a ClusterQueue."""
-    return isinstance(one.view, ClusterQueue)
 
 
 def key_of(tree: Tree) -> str:
@@ -220,9 +227,7 @@ class Workloads:
         try:
             async for tree in each(reading.kube, WORKLOADS):
                 self.take(tree)
-        except DeniedError as error:
-            if error.code == UNAUTHORIZED:
-                raise
+        except (DeniedError, NotFoundError):
             for tree in await reading.all(WORKLOADS):
                 self.take(tree)
 
@@ -292,6 +297,8 @@ async def installed(reading: Reading, clock: Clock, judged: Sequence[Object], *,
             found = await reading.one(resource, name, kind=HOOKS)
             hooks += [] if found is None else [found]
         lease = await reading.one(LEASES, LEADER_LEASE, DEFAULT_NAMESPACE)
+    if "ClusterQueue" in reading.unread and lease is None:
+        reading.unread["Status"] = reading.unread["ClusterQueue"]
     here, there = await dates(reading, clock)
     return Installation(
         tuple({key: str(value) for key, value in one.items()} for one in nodes),
@@ -307,14 +314,16 @@ async def installed(reading: Reading, clock: Clock, judged: Sequence[Object], *,
 async def dates(reading: Reading, clock: Clock) -> tuple[Instant, Instant | None]:
     """The date here and that of the server at the same time; None if its responses do not have one."""
     before = clock.now()
-    stream = await reading.kube.open(Call("GET", "/version", "get /version", repeatable=True))
-    said = stream.header("Date")
-    stream.close()
+    said = ""
+    with contextlib.suppress(DeniedError):
+        stream = await reading.kube.open(Call("GET", "/version", "get /version", repeatable=True))
+        said = stream.header("Date")
+        stream.close()
     here = Instant((before + clock.now()) // 2)
     try:
         return here, Instant(int(parsedate_to_datetime(said).timestamp()) * MICROS)
     except (ValueError, TypeError, OverflowError):
-        reading.unread["Date"] = "the server's responses have no date"
+        reading.unread["Date"] = "the server does not tell its date"
         return here, None
 
 
@@ -324,6 +333,8 @@ async def heads(reading: Reading, judged: Sequence[Object]) -> dict[str, Wait]:
     root = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}/clusterqueues"
     for one in judged:
         if not isinstance(one.view, ClusterQueue) or one.view.spec.queueing_strategy != "StrictFIFO":
+            continue
+        if (one.view.status.pending_workloads or 0) < 2:
             continue
         path = f"{root}/{one.name}/{PENDING_WORKLOADS}?limit=1"
         try:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.config.file import default_configuration
 from pykueue.api.config.unbuilt import read_built
-from pykueue.api.core import Namespace, Tree
+from pykueue.api.core import Namespace, Tree, controller_of
 from pykueue.api.install.deployment import CONFIG_FILE
 from pykueue.api.kinds import KINDS
 from pykueue.api.kueue import ClusterQueue
@@ -20,6 +20,7 @@ from pykueue.api.trees import text
 from pykueue.api.workload import Workload
 from pykueue.api.yamltext import read_tree
 from pykueue.bridge.options import unqueued_kinds
+from pykueue.bridge.sentences import condition
 from pykueue.cli.doctor.facts import by_kind, open_things, with_engine, with_ids
 from pykueue.cli.doctor.inventory import NOT_HERE, SOME_WORKLOAD, Inventory, ReadConfiguration, Wait
 from pykueue.cli.doctor.probe import engine_of, wait_of
@@ -31,7 +32,7 @@ from pykueue.sim.trace import Reader, Setting, Trace
 
 REFERENCED: Final = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck")
 """Kinds whose absence from all files says that they are elsewhere, rather than that they do not exist."""
-SERVERS: Final = ("Node", "CustomResourceDefinition", "WebhookConfiguration", "Date", "Position")
+SERVERS: Final = ("Node", "CustomResourceDefinition", "WebhookConfiguration", "Status", "Date", "Position")
 """What only a server has."""
 
 
@@ -69,7 +70,7 @@ def from_files(texts: Iterable[tuple[str, bytes]], unreadable: list[Mistake]) ->
         unread=unread,
         namespaces={one.name: reader.namespaces[one.name] for one in judged if isinstance(one.view, Namespace)},
         inactive_checks=inactive_checks(judged, trace),
-        waits=tuple(waits(trace)),
+        waits=tuple(waits(trace, named)),
         priorities=frozenset(one.workload.priority for one in trace.arrivals),
         classes=frozenset(filter(None, map(class_of, judged))),
         configurations=configurations,
@@ -173,17 +174,22 @@ def inactive_checks(judged: Iterable[Object], trace: Trace) -> dict[str, str]:
         if isinstance(one.view, AdmissionCheck) and not known.get(one.name, True):
             lead = prefix.format(one.name)
             said = [note.removeprefix(lead) for note in trace.notes if note.startswith(lead)]
-            found[one.name] = said[0] if said else "its status says so"
+            found[one.name] = said[0] if said else text(condition(one.tree, "Active"), "message")
     return found
 
 
-def waits(trace: Trace) -> Iterator[Wait]:
-    """Why the jobs would wait, each alone in a cluster whose queues are all open."""
+def waits(trace: Trace, named: frozenset[tuple[str, str]]) -> Iterator[Wait]:
+    """Why the jobs would wait, each alone in a cluster whose queues are all open.
+
+    A Workload beside its Job is left out.
+    """
     engine = engine_of(open_things(trace.things), trace.options)
     known: dict[tuple[object, ...], Wait] = {}
     for arrival in trace.arrivals:
         one = arrival.workload
-        if one.admission is not None or one.finished or not one.active:
+        owner = controller_of(arrival.view.metadata)
+        of_named = owner is not None and (owner.kind, f"{one.namespace}/{owner.name}") in named
+        if one.admission is not None or one.finished or not one.active or of_named:
             continue
         what = f"{'Job' if arrival.of_job else 'Workload'} {arrival.name}"
         shape = (one.local_queue, one.pod_sets, one.problem, one.unbuilt)

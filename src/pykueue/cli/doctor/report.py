@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykueue.base.text import printable
-from pykueue.cli.doctor.inventory import NOT_HERE, Severity
+from pykueue.cli.doctor.inventory import NOT_HERE, ONLY_IN_FILES, Severity
 from pykueue.cli.doctor.table import CHECKS, Finding, Skipped
 from pykueue.cli.formats import Column
 from pykueue.cli.tables import hanging, painted
@@ -55,7 +55,7 @@ def left_out(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for one in skipped:
         # Of manifests, which are seldom complete, only the errors that may be missed are worth a line.
-        if one.why not in ("--skip", NOT_HERE) and (live or one.severity is Severity.ERROR):
+        if one.why not in ("--skip", NOT_HERE, ONLY_IN_FILES) and (live or one.severity is Severity.ERROR):
             reasons.setdefault(one.why, []).append(one.id)
     for why, ids in reasons.items():
         yield f"not checked, because {why}: {', '.join(ids)}"

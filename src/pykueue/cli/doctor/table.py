@@ -4,10 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from pykueue.base.struct import Frozen
-from pykueue.cli.doctor import installationchecks as installation
-from pykueue.cli.doctor import queuechecks as queues
-from pykueue.cli.doctor import quotachecks as quotas
-from pykueue.cli.doctor import requestchecks as requests
+from pykueue.cli.doctor.checks import installation, queues, quotas, requests
 from pykueue.cli.doctor.inventory import SOME_WORKLOAD, Found, Inventory, Manager, Severity
 
 PAGE: Final = "docs/doctor.md"
@@ -52,8 +49,8 @@ QUEUE: Final = "ClusterQueue"
 CHECKS: Final[dict[str, Check]] = {
     "queue-nothing-fits": Check(quotas.nothing_fits, ERROR, QUEUE, ("Cohort",)),
     "resource-without-quota": Check(quotas.resource_without_quota, NOTE, QUEUE, ("Cohort",)),
-    "limits-without-cohort": Check(installation.limits_without_cohort, ERROR),
-    "limits-contradict": Check(installation.limits_contradict, ERROR),
+    "limits-without-cohort": Check(installation.limits_without_cohort, ERROR, QUEUE),
+    "limits-contradict": Check(installation.limits_contradict, ERROR, QUEUE),
     "nothing-to-borrow": Check(quotas.nothing_to_borrow, WARNING, QUEUE, ("Cohort",)),
     "cohort-alone": Check(quotas.cohort_alone, NOTE, QUEUE, ("Cohort",)),
     "cohort-cycle": Check(quotas.cohort_cycle, ERROR, QUEUE, ("Cohort",)),
@@ -67,25 +64,25 @@ CHECKS: Final[dict[str, Check]] = {
     "namespace-not-admitted": Check(queues.namespace_not_admitted, ERROR, "LocalQueue", (QUEUE, "Namespace")),
     "check-missing": Check(queues.check_missing, ERROR, QUEUE, ("AdmissionCheck",)),
     "check-inactive": Check(queues.check_inactive, ERROR, "AdmissionCheck"),
-    "preemption-cannot-act": Check(queues.preemption_cannot_act, WARNING),
+    "preemption-cannot-act": Check(queues.preemption_cannot_act, WARNING, QUEUE),
     "priorities-equal": Check(
         queues.priorities_equal, NOTE, QUEUE, ("WorkloadPriorityClass", "Workload", SOME_WORKLOAD)
     ),
     "priority-class-unused": Check(
         queues.priority_class_unused, NOTE, "WorkloadPriorityClass", ("Workload", SOME_WORKLOAD)
     ),
-    "request-never-fits": Check(requests.request_never_fits, ERROR),
+    "request-never-fits": Check(requests.request_never_fits, ERROR, SOME_WORKLOAD, ("Workload",)),
     "localqueue-missing": Check(requests.localqueue_missing, ERROR, SOME_WORKLOAD, ("Workload", "LocalQueue")),
     "head-blocks": Check(requests.head_blocks, WARNING, QUEUE, ("Position",)),
-    "kind-not-queued": Check(requests.kind_not_queued, WARNING, ours=True),
+    "kind-not-queued": Check(requests.kind_not_queued, WARNING, "", ("JobKind",), ours=True),
     "invalid-object": Check(installation.invalid_object, ERROR),
     "deprecated-version": Check(installation.deprecated_version, WARNING),
     "feature-unsupported": Check(installation.feature_unsupported, ERROR, ours=True),
-    "configuration-invalid": Check(installation.configuration_invalid, ERROR, ours=True),
-    "configuration-differs": Check(installation.configuration_differs, WARNING, ours=True),
+    "configuration-invalid": Check(installation.configuration_invalid, ERROR, "", ("ConfigMap",), ours=True),
+    "configuration-differs": Check(installation.configuration_differs, WARNING, "", ("ConfigMap",), ours=True),
     "crds-differ": Check(installation.crds_differ, ERROR, "", ("CustomResourceDefinition",), ours=True),
     "webhooks-differ": Check(installation.webhooks_differ, WARNING, "", ("WebhookConfiguration",), ours=True),
-    "manager-absent": Check(installation.manager_absent, ERROR),
+    "manager-absent": Check(installation.manager_absent, ERROR, "", ("Status",)),
     "clocks-apart": Check(installation.clocks_apart, WARNING, "", ("Date",)),
 }
 """By id. Ids are stable: scripts ignore findings by them, and docs/doctor.md has a section for each."""

@@ -52,7 +52,7 @@ def deprecated_version(inventory: Inventory) -> Iterator[Found]:
             writers = [
                 text(entry, "manager")
                 for _, entry in mappings(tree, "metadata", "managedFields")
-                if text(entry, "apiVersion") == V1BETA1
+                if text(entry, "apiVersion") == V1BETA1 and not text(entry, "subresource")
             ]
             if tree.get("apiVersion") == V1BETA1:
                 said = f"is written in {V1BETA1}, which is deprecated", migration(tree)
@@ -139,9 +139,7 @@ def configuration_differs(inventory: Inventory) -> Iterator[Found]:
 
 
 def manager_absent(inventory: Inventory) -> Iterator[Found]:
-    """No manager acts: its Lease is old, or it has not seen a queue. Manifests do not tell."""
-    if not inventory.live:
-        return
+    """No manager acts: its Lease is old, or it has not seen a queue."""
     installed = inventory.installation
     now = installed.there or installed.here
     lease = installed.lease
