@@ -9,6 +9,7 @@ from aiohttp import web
 from pykueue.api.install.crds import crds
 from pykueue.api.install.install import Install
 from pykueue.api.install.webhooks import webhooks
+from pykueue.api.names import SERVER_VERSION
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.cli.doctor.inventory import Inventory, Manager
@@ -70,6 +71,7 @@ class Cluster:
         """By collection, then by name."""
         self.allowed: tuple[str, ...] = ("/",)
         """Parts of paths, of which one is in each request that is allowed."""
+        self.version = "v1.36.0"
         self.unserved = ""
         """A group that the server does not serve."""
         api.accident = self.answer
@@ -84,7 +86,7 @@ class Cluster:
         if self.unserved and self.unserved in path:
             return status(404, "NotFound")
         if path == "/version":
-            return web.json_response({"gitVersion": "v1.36.0"})
+            return web.json_response({"gitVersion": self.version})
         if "/visibility.kueue.x-k8s.io/" in path:
             row = {"priority": 0, "localQueueName": "main", "positionInClusterQueue": 0, "positionInLocalQueue": 0}
             return web.json_response({"items": [{"metadata": {"name": "huge", "namespace": "default"}, **row}]})
@@ -129,7 +131,7 @@ def installed(api: Cluster) -> None:
 async def read(api: Cluster) -> tuple[Inventory, list[str]]:
     kube = HttpKube(api.api.connection(), SystemClock())
     try:
-        return await from_server(kube, SystemClock(), namespace="default", local=False)
+        return await from_server(kube, SystemClock(), namespace="default")
     finally:
         await kube.close()
 
@@ -193,7 +195,8 @@ async def test_a_server_without_kueue(server: Cluster) -> None:
 
 async def test_a_user_of_one_namespace_gets_what_he_may_read(server: Cluster) -> None:
     server.put(f"{KUEUE}/workloads", pending("huge", NEVER))
-    server.allowed = ("/version", "/namespaces/default/")
+    server.put(f"{KUEUE}/workloadpriorityclasses", named("WorkloadPriorityClass", "high", value=1))
+    server.allowed = ("/workloadpriorityclasses", "/version", "/namespaces/default/")
     inventory, narrowed = await read(server)
     findings, skipped = examined(inventory)
     assert [one.id for one in findings] == ["request-never-fits"]
@@ -202,4 +205,13 @@ async def test_a_user_of_one_namespace_gets_what_he_may_read(server: Cluster) ->
     assert reasons["queue-nothing-fits"] == "you may not list clusterqueues.kueue.x-k8s.io"
     assert reasons["flavor-without-nodes"].startswith("you may not list")
     assert reasons["crds-differ"].startswith("the queues of this server are not managed by pykueue")
+    assert reasons["priority-class-unused"] == "you may not list workloads.kueue.x-k8s.io of all namespaces"
     assert "request-never-fits" not in reasons
+
+
+async def test_the_server_of_one_machine_has_no_definitions(server: Cluster) -> None:
+    server.version = SERVER_VERSION
+    del server.objects["/apis/apps/v1/deployments"]
+    inventory, _ = await read(server)
+    assert inventory.manager is Manager.PYKUEUE
+    assert {"crds-differ", "webhooks-differ"} <= {one.id for one in examined(inventory)[1]}

@@ -102,7 +102,7 @@ def of_server(kubeconfig: str | None, context: str | None, data: str | None, nam
     inventory, narrowed = asked(
         target,
         "doctor",
-        lambda kube: from_server(kube, SystemClock(), namespace=within, local=target.local),
+        lambda kube: from_server(kube, SystemClock(), namespace=within),
         code=2,
     )
     if inventory.lacks_kueue:

@@ -145,6 +145,11 @@ class Inventory(Frozen):
         return (kind, key) in self.named
 
 
+def every(kind: str) -> str:
+    """What a check needs that is wrong if it reads the objects of one namespace only; see `Inventory.unread`."""
+    return f"every {kind}"
+
+
 def listed(names: Sequence[str], most: int = 3) -> str:
     """The first few names, and how many more there are."""
     rest = len(names) - most

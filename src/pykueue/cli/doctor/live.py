@@ -16,7 +16,7 @@ from pykueue.api.install.install import ACCOUNT
 from pykueue.api.install.rbac import MUTATING, VALIDATING
 from pykueue.api.kinds import KINDS
 from pykueue.api.kueue import ClusterQueue
-from pykueue.api.names import GROUP, WorkloadCondition
+from pykueue.api.names import GROUP, SERVER_VERSION, WorkloadCondition
 from pykueue.api.pods import TemplateError
 from pykueue.api.priorityclass import read_priority_class
 from pykueue.api.rules import table as rules
@@ -26,6 +26,7 @@ from pykueue.api.trees import Tree as AnyTree
 from pykueue.api.trees import items, mapping, mappings, member, text, whole
 from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP, VISIBILITY_VERSIONS, PendingWorkloadsSummary
 from pykueue.base.clock import Clock
+from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.sentences import condition, pending_text
@@ -39,13 +40,14 @@ from pykueue.cli.doctor.inventory import (
     Manager,
     ReadConfiguration,
     Wait,
+    every,
 )
 from pykueue.cli.doctor.manifests import configuration
 from pykueue.cli.objects import each, everything
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.engine.decisions import Why
 from pykueue.engine.record import parsing
-from pykueue.kube.client.http import Call, HttpKube
+from pykueue.kube.client.http import Call, HttpKube, parts
 from pykueue.kube.port import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -81,6 +83,8 @@ CLUSTER_KINDS: Final = (
     NAMESPACES,
 )
 """Cluster-scoped kinds that are decoded."""
+OWN_SUFFIX: Final = f"+{SERVER_VERSION.partition('+')[2]}"
+"""The end of the version of our own API server."""
 HOOKS: Final = "WebhookConfiguration"
 
 
@@ -106,6 +110,7 @@ class Reading:
                 with contextlib.suppress(DeniedError):
                     found = await everything(self.kube, resource, self.namespace)
                     self.narrowed.append(kind)
+                    self.unread[every(kind)] = f"you may not list {resource} of all namespaces"
                     return found
             self.unread[kind] = f"you may not list {resource}"
         except NotFoundError:
@@ -126,12 +131,43 @@ class Reading:
         return found
 
 
-async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bool) -> tuple[Inventory, list[str]]:
-    """The inventory of a server, and the kinds of which only this namespace was readable.
+class Greeting(Frozen):
+    """What a server says about itself."""
 
-    `local` says that it is the server of `pykueue up`, which has no Deployment, definitions or webhooks.
-    """
+    local: bool
+    """Whether it is that of `pykueue up`, which has no Deployment, definitions or webhooks."""
+    here: Instant
+    """The date here when it answered."""
+    there: Instant | None
+    """Its own date then."""
+
+
+async def greet(reading: Reading, clock: Clock) -> Greeting:
+    """Ask a server for its version and its date."""
+    before = clock.now()
+    said, body = "", b"{}"
+    with contextlib.suppress(DeniedError):
+        stream = await reading.kube.open(Call("GET", "/version", "get /version", repeatable=True))
+        said = stream.header("Date")
+        body = b"".join([part async for part in parts(stream)])
+        stream.close()
+    here = Instant((before + clock.now()) // 2)
+    there: Instant | None = None
+    try:
+        there = Instant(int(parsedate_to_datetime(said).timestamp()) * MICROS)
+    except (ValueError, TypeError, OverflowError):
+        reading.unread["Date"] = "the server does not tell its date"
+    version = ""
+    with contextlib.suppress(msgspec.DecodeError):
+        version = text(msgspec.json.decode(body), "gitVersion")
+    return Greeting(version.endswith(OWN_SUFFIX), here, there)
+
+
+async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[Inventory, list[str]]:
+    """The inventory of a server, and the kinds of which only this namespace was readable."""
     reading = Reading(kube, namespace)
+    greeting = await greet(reading, clock)
+    local = greeting.local
     server = kube.connection.server
     judged: list[Object] = []
     mistakes: list[Mistake] = []
@@ -169,7 +205,7 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str, local: bo
         inventory,
         manager=manager,
         configurations=() if local else await configured(reading),
-        installation=await installed(reading, clock, judged, local=local),
+        installation=await installed(reading, greeting, judged),
         unread=reading.unread,
     )
     things = [thing for one in judged if isinstance(one.view, KubeObject) and (thing := inbound.thing(one.view))]
@@ -285,13 +321,13 @@ async def configured(reading: Reading) -> tuple[ReadConfiguration, ...]:
     return (configuration(f"ConfigMap {DEFAULT_NAMESPACE}/{CONFIG}", said.encode()),) if said else ()
 
 
-async def installed(reading: Reading, clock: Clock, judged: Sequence[Object], *, local: bool) -> Installation:
+async def installed(reading: Reading, greeting: Greeting, judged: Sequence[Object]) -> Installation:
     """What only a server has."""
     nodes = [mapping(one, "metadata", "labels") for one in await reading.all(NODES)]
     definitions: list[Tree] = []
     hooks: list[Tree] = []
     lease: Tree | None = None
-    if not local:
+    if not greeting.local:
         definitions = [one for one in await reading.all(CRDS) if text(one, "spec", "group") == GROUP]
         for resource, name in ((MUTATING_WEBHOOKS, MUTATING), (VALIDATING_WEBHOOKS, VALIDATING)):
             found = await reading.one(resource, name, kind=HOOKS)
@@ -299,32 +335,15 @@ async def installed(reading: Reading, clock: Clock, judged: Sequence[Object], *,
         lease = await reading.one(LEASES, LEADER_LEASE, DEFAULT_NAMESPACE)
     if "ClusterQueue" in reading.unread and lease is None:
         reading.unread["Status"] = reading.unread["ClusterQueue"]
-    here, there = await dates(reading, clock)
     return Installation(
         tuple({key: str(value) for key, value in one.items()} for one in nodes),
         tuple(definitions),
         tuple(hooks),
         lease,
-        here,
-        there,
+        greeting.here,
+        greeting.there,
         await heads(reading, judged),
     )
-
-
-async def dates(reading: Reading, clock: Clock) -> tuple[Instant, Instant | None]:
-    """The date here and that of the server at the same time; None if its responses do not have one."""
-    before = clock.now()
-    said = ""
-    with contextlib.suppress(DeniedError):
-        stream = await reading.kube.open(Call("GET", "/version", "get /version", repeatable=True))
-        said = stream.header("Date")
-        stream.close()
-    here = Instant((before + clock.now()) // 2)
-    try:
-        return here, Instant(int(parsedate_to_datetime(said).timestamp()) * MICROS)
-    except (ValueError, TypeError, OverflowError):
-        reading.unread["Date"] = "the server does not tell its date"
-        return here, None
 
 
 async def heads(reading: Reading, judged: Sequence[Object]) -> dict[str, Wait]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pykueue.base.struct import Frozen
 from pykueue.cli.doctor.checks import installation, queues, quotas, requests
-from pykueue.cli.doctor.inventory import SOME_WORKLOAD, Found, Inventory, Manager, Severity
+from pykueue.cli.doctor.inventory import SOME_WORKLOAD, Found, Inventory, Manager, Severity, every
 
 PAGE: Final = "docs/doctor.md"
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -46,6 +46,7 @@ class Skipped(Frozen):
 
 
 QUEUE: Final = "ClusterQueue"
+ALL_WORKLOADS: Final = ("Workload", every("Workload"), SOME_WORKLOAD)
 CHECKS: Final[dict[str, Check]] = {
     "queue-nothing-fits": Check(quotas.nothing_fits, ERROR, QUEUE, ("Cohort",)),
     "resource-without-quota": Check(quotas.resource_without_quota, NOTE, QUEUE, ("Cohort",)),
@@ -59,18 +60,14 @@ CHECKS: Final[dict[str, Check]] = {
     "flavor-without-nodes": Check(quotas.flavor_without_nodes, WARNING, "ResourceFlavor", ("Node",)),
     "clusterqueue-missing": Check(queues.clusterqueue_missing, ERROR, "LocalQueue", (QUEUE,)),
     "queue-stopped": Check(queues.queue_stopped, NOTE),
-    "queue-unreachable": Check(queues.queue_unreachable, NOTE, QUEUE, ("LocalQueue",)),
+    "queue-unreachable": Check(queues.queue_unreachable, NOTE, QUEUE, ("LocalQueue", every("LocalQueue"))),
     "queue-admits-no-namespace": Check(queues.admits_no_namespace, ERROR, QUEUE),
     "namespace-not-admitted": Check(queues.namespace_not_admitted, ERROR, "LocalQueue", (QUEUE, "Namespace")),
     "check-missing": Check(queues.check_missing, ERROR, QUEUE, ("AdmissionCheck",)),
     "check-inactive": Check(queues.check_inactive, ERROR, "AdmissionCheck"),
     "preemption-cannot-act": Check(queues.preemption_cannot_act, WARNING, QUEUE),
-    "priorities-equal": Check(
-        queues.priorities_equal, NOTE, QUEUE, ("WorkloadPriorityClass", "Workload", SOME_WORKLOAD)
-    ),
-    "priority-class-unused": Check(
-        queues.priority_class_unused, NOTE, "WorkloadPriorityClass", ("Workload", SOME_WORKLOAD)
-    ),
+    "priorities-equal": Check(queues.priorities_equal, NOTE, QUEUE, ("WorkloadPriorityClass", *ALL_WORKLOADS)),
+    "priority-class-unused": Check(queues.priority_class_unused, NOTE, "WorkloadPriorityClass", ALL_WORKLOADS),
     "request-never-fits": Check(requests.request_never_fits, ERROR, SOME_WORKLOAD, ("Workload",)),
     "localqueue-missing": Check(requests.localqueue_missing, ERROR, SOME_WORKLOAD, ("Workload", "LocalQueue")),
     "head-blocks": Check(requests.head_blocks, WARNING, QUEUE, ("Position",)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykueue.base.units import MICROS
-from pykueue.cli.doctor.inventory import Found, Inventory, Wait, listed
+from pykueue.cli.doctor.inventory import Found, Inventory, Wait, every, listed
 from pykueue.engine.decisions import Invalid
 from pykueue.engine.record.explain import either, never, reason, what_helps
 
@@ -31,7 +31,9 @@ def hopeless(wait: Wait) -> str:
 
 
 def localqueue_missing(inventory: Inventory) -> Iterator[Found]:
-    """Jobs in LocalQueues that do not exist."""
+    """Jobs in LocalQueues that do not exist, as far as both were read."""
+    if every("LocalQueue") in inventory.unread and every("Workload") not in inventory.unread:
+        return
     lost: dict[str, list[str]] = {}
     for wait in inventory.waits:
         if not wait.queue.endswith("/") and not inventory.has("LocalQueue", wait.queue):
