@@ -151,12 +151,14 @@ async def greet(reading: Reading, clock: Clock) -> Greeting:
         said = stream.header("Date")
         body = b"".join([part async for part in parts(stream)])
         stream.close()
-    here = Instant((before + clock.now()) // 2)
+    after = clock.now()
     there: Instant | None = None
     try:
         there = Instant(int(parsedate_to_datetime(said).timestamp()) * MICROS)
     except (ValueError, TypeError, OverflowError):
         reading.unread["Date"] = "the server does not tell its date"
+    # The server answered at some time in between: a slow connection is no difference of clocks.
+    here = after if there is None else Instant(min(max(there, before), after))
     version = ""
     with contextlib.suppress(msgspec.DecodeError):
         version = text(msgspec.json.decode(body), "gitVersion")
@@ -167,7 +169,6 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[
     """The inventory of a server, and the kinds of which only this namespace was readable."""
     reading = Reading(kube, namespace)
     greeting = await greet(reading, clock)
-    local = greeting.local
     server = kube.connection.server
     judged: list[Object] = []
     mistakes: list[Mistake] = []
@@ -179,13 +180,14 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[
             judged += [] if one is None else [one]
     workloads = Workloads()
     await workloads.read(reading)
-    trees = {one.document.where: one.tree for one in judged}
+    reading.unread["JobKind"] = ONLY_IN_FILES
+    if greeting.local:
+        reading.unread |= dict.fromkeys(("CustomResourceDefinition", HOOKS), NOT_HERE)
     inventory = Inventory(
         live=True,
         objects=by_kind(judged),
         named=frozenset(named),
-        mistakes=with_ids(mistakes, trees, GATES),
-        unread=reading.unread,
+        mistakes=with_ids(mistakes, {one.document.where: one.tree for one in judged}, GATES),
         namespaces={
             one.name: named_namespace(inbound.namespace(one.view)) for one in judged if isinstance(one.view, Namespace)
         },
@@ -196,16 +198,10 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[
         },
         priorities=frozenset(workloads.priorities),
         classes=frozenset(workloads.classes),
-    )
-    reading.unread["JobKind"] = ONLY_IN_FILES
-    if local:
-        reading.unread |= dict.fromkeys(("CustomResourceDefinition", HOOKS), NOT_HERE)
-    manager = Manager.PYKUEUE if local else await managed_by(reading)
-    inventory = msgspec.structs.replace(
-        inventory,
-        manager=manager,
-        configurations=() if local else await configured(reading),
+        manager=Manager.PYKUEUE if greeting.local else await managed_by(reading),
+        configurations=() if greeting.local else await configured(reading),
         installation=await installed(reading, greeting, judged),
+        # The calls above add to it.
         unread=reading.unread,
     )
     things = [thing for one in judged if isinstance(one.view, KubeObject) and (thing := inbound.thing(one.view))]
