@@ -2,7 +2,7 @@
 
 from pykueue.base.units import UNLIMITED
 from pykueue.cli.doctor.probe import capacities
-from pykueue.engine.model import ClusterQueue, Cohort, Quota, ResourceGroup, StopPolicy
+from pykueue.engine.model import ClusterQueue, Cohort, Quota, ResourceGroup, StopPolicy, Thing
 
 GROUPS = (ResourceGroup(("cpu",), ("slow", "fast")), ResourceGroup(("gpu",), ("cards",)))
 
@@ -35,5 +35,5 @@ def test_own_quota_and_what_the_cohort_lends() -> None:
 
 
 def test_of_a_queue_below_a_cycle_nothing_is_known() -> None:
-    things = [queue("a", "x", Quota("slow", "cpu", 3)), Cohort("x", "y"), Cohort("y", "x")]
+    things: list[Thing] = [queue("a", "x", Quota("slow", "cpu", 3)), Cohort("x", "y"), Cohort("y", "x")]
     assert set(capacities(things).values()) == {UNLIMITED}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -351,3 +352,16 @@ def test_a_dump_of_a_cluster_has_no_mistakes_of_its_own() -> None:
         ("request-never-fits", "Job default/a")
     ]
     assert "more of LocalQueue" not in findings[1].message
+
+
+def test_definitions_that_lack_a_field_are_of_another_version() -> None:
+    first = msgspec.json.decode(
+        msgspec.json.encode(next(one for one in crds() if "clusterqueues" in str(one["metadata"])))
+    )
+    spec = next(one for one in first["spec"]["versions"] if one["name"] == "v1beta2")["schema"]["openAPIV3Schema"]
+    del spec["properties"]["spec"]["properties"]["stopPolicy"]
+    rest = [one for one in crds() if "clusterqueues" not in str(one["metadata"])]
+    findings = examined(with_installation(live(), definitions=(first, *rest)))[0]
+    [found] = [one for one in findings if one.id == "crds-differ"]
+    assert found.severity is Severity.WARNING
+    assert "it lacks spec.stopPolicy, so the server drops them" in found.message

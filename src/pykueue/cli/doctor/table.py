@@ -50,8 +50,8 @@ ALL_WORKLOADS: Final = ("Workload", every("Workload"), SOME_WORKLOAD)
 CHECKS: Final[dict[str, Check]] = {
     "queue-nothing-fits": Check(quotas.nothing_fits, ERROR, QUEUE, ("Cohort",)),
     "resource-without-quota": Check(quotas.resource_without_quota, NOTE, QUEUE, ("Cohort",)),
-    "limits-without-cohort": Check(installation.limits_without_cohort, ERROR, QUEUE),
-    "limits-contradict": Check(installation.limits_contradict, ERROR, QUEUE),
+    "limits-without-cohort": Check(quotas.limits_without_cohort, ERROR, QUEUE),
+    "limits-contradict": Check(quotas.limits_contradict, ERROR, QUEUE),
     "nothing-to-borrow": Check(quotas.nothing_to_borrow, WARNING, QUEUE, ("Cohort",)),
     "cohort-alone": Check(quotas.cohort_alone, NOTE, QUEUE, ("Cohort",)),
     "cohort-cycle": Check(quotas.cohort_cycle, ERROR, QUEUE, ("Cohort",)),

@@ -33,16 +33,6 @@ def invalid_object(inventory: Inventory) -> Iterator[Found]:
     yield from of_rule(inventory, "invalid-object", "correct the field; an API server refuses the object as it is")
 
 
-def limits_without_cohort(inventory: Inventory) -> Iterator[Found]:
-    """Borrowing and lending limits of queues in no cohort."""
-    yield from of_rule(inventory, "limits-without-cohort", "set the cohort (of a Cohort, its parent), or remove limits")
-
-
-def limits_contradict(inventory: Inventory) -> Iterator[Found]:
-    """Limits that exceed what they limit."""
-    yield from of_rule(inventory, "limits-contradict", "lower lendingLimit to nominalQuota or below, or remove it")
-
-
 def deprecated_version(inventory: Inventory) -> Iterator[Found]:
     """Objects that are written in v1beta1, equal ones as one finding, and definitions that still store it."""
     alike: dict[tuple[str, str], list[str]] = {}

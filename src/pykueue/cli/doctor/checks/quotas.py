@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.kueue import ClusterQueue, Cohort, ResourceFlavor
 from pykueue.api.names import CheckController
-from pykueue.cli.doctor.inventory import Found, Inventory, Severity, listed
+from pykueue.cli.doctor.inventory import Found, Inventory, Severity, listed, of_rule
 from pykueue.engine import model
 
 
@@ -46,6 +46,16 @@ def capacities_of(inventory: Inventory, queue: str) -> dict[tuple[str, str], int
     known = inventory.queues[queue]
     pairs = ((flavor, one) for group in known.groups for flavor in group.flavors for one in group.resources)
     return {(flavor, one): inventory.capacities.get((queue, flavor, one), 0) for flavor, one in pairs}
+
+
+def limits_without_cohort(inventory: Inventory) -> Iterator[Found]:
+    """Borrowing and lending limits of queues in no cohort."""
+    yield from of_rule(inventory, "limits-without-cohort", "set the cohort (of a Cohort, its parent), or remove limits")
+
+
+def limits_contradict(inventory: Inventory) -> Iterator[Found]:
+    """Limits that exceed what they limit."""
+    yield from of_rule(inventory, "limits-contradict", "lower lendingLimit to nominalQuota or below, or remove it")
 
 
 def nothing_to_borrow(inventory: Inventory) -> Iterator[Found]:
