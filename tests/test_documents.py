@@ -14,7 +14,7 @@ from tests.clidocs import page as cli_page
 from tests.documents import INLINE, PAGES, Block, blocks, commands, found, ours, parse, program, run, words_of
 from tests.storyfile import ROOT
 
-RUN = ("README.md", "docs/local.md", "docs/provisioning.md", "docs/simulate.md")
+RUN = ("README.md", "docs/doctor.md", "docs/local.md", "docs/provisioning.md", "docs/simulate.md")
 """Pages whose blocks the tests below run, in order, except those in PARSED."""
 ON_A_CLUSTER = "docs/install.md"
 """The `sh` blocks of this page are run by tests/e2e/test_install.py."""
@@ -224,6 +224,12 @@ def test_the_guide_to_one_machine_works_for_root(desk: Path) -> None:
     shutil.copy(ROOT / "examples/local/queues.yaml", desk / "etc/pykueue")
     told = run([block for block in run_here("docs/local.md") if block.root], desk, root=True)
     assert "guest" in told
+
+
+def test_the_page_of_the_doctor_works(desk: Path) -> None:
+    told = run(run_here("docs/doctor.md"), desk)
+    assert '"items": []' in told
+    assert "Nothing found" in told
 
 
 def test_the_guide_to_simulations_works(desk: Path) -> None:

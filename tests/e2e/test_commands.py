@@ -29,6 +29,7 @@ class Person:
         self.team = team
         tree = yaml.safe_load(kubeconfig.read_text())
         tree["contexts"][0]["context"]["namespace"] = team.namespace
+        home.mkdir()
         file = home / "kubeconfig"
         file.write_text(yaml.safe_dump(tree))
         self.program = executables("kueuectl") / "kueuectl"
@@ -73,7 +74,7 @@ class Person:
 
 @pytest.fixture
 def administrator(team: Team, tmp_path: Path) -> Person:
-    return Person(team, team.cluster.plane.kubeconfig, tmp_path)
+    return Person(team, team.cluster.plane.kubeconfig, tmp_path / "administrator")
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def user(team: Team, tmp_path: Path) -> Person:
             "subjects": [subject],
         }
     )
-    return Person(team, plane.kubeconfig_for(plane.token(team.namespace, "user"), team.own("user")), tmp_path)
+    return Person(team, plane.kubeconfig_for(plane.token(team.namespace, "user"), team.own("user")), tmp_path / "user")
 
 
 def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team, user: Person) -> None:
@@ -200,6 +201,37 @@ def test_an_administrator_has_the_verbs_of_kueuectl(team: Team, administrator: P
     job.runs()
     administrator.asks(f"delete workload {job.workload_name} --yes")
     team.eventually(lambda: not team.client.find("Job", "first", team.namespace), "the Job of the Workload is deleted")
+
+
+def found_by_doctor(person: Person) -> tuple[dict[str, set[str]], str]:
+    """What `pykueue doctor` finds of this story, by object, and what it prints to standard error."""
+    table, told = person.asks("doctor -o json", code=1)
+    found: dict[str, set[str]] = {}
+    for one in json.loads(table)["items"]:
+        found.setdefault(one["object"], set()).add(one["id"])
+    return {name: ids for name, ids in found.items() if person.team.name in name}, told
+
+
+def test_the_doctor_finds_mistakes_of_a_cluster(team: Team, administrator: Person, user: Person) -> None:
+    queue = team.queue(cpu=2)
+    flavor = team.flavor("gpus", {"cards": team.name})
+    team.local_queue("lost", team.own("nowhere"))
+    huge = queue.job("huge", cpu=3)
+    huge.waits("ExceedsMaxQuota")
+
+    place = team.namespace
+    wrong = {f"Job {place}/huge": {"request-never-fits"}}
+    found, _ = found_by_doctor(administrator)
+    assert found == {
+        **wrong,
+        f"LocalQueue {place}/lost": {"clusterqueue-missing"},
+        f"ResourceFlavor {flavor}": {"flavor-without-nodes", "flavor-unused"},
+    }
+    found, told = found_by_doctor(user)
+    assert found == wrong
+    assert f"you may read LocalQueue, Workload of namespace {place} only\n" in told
+    assert "not checked, because you may not list clusterqueues.kueue.x-k8s.io: queue-nothing-fits, " in told
+    assert [line for line in told.splitlines() if "flavor-without-nodes" in line]
 
 
 LISTS = (

@@ -137,6 +137,12 @@ def test_json_yaml_and_lists_are_read_alike() -> None:
     assert trees == [tree, tree, tree]
 
 
+def test_a_namespace_as_a_server_prints_it_is_read() -> None:
+    printed = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\nspec: {finalizers: [kubernetes]}\nstatus: {}\n"
+    assert mistakes(printed) == []
+    assert "metadata.lables: unknown field" in only_mistake(printed.replace("name: a", "name: a, lables: {}"))
+
+
 def test_names_are_made_of_generate_name() -> None:
     text = (job("a-") + job("a-")).replace("name: a-", "generateName: a-")
     found, errors = objects(documents("f", text.encode())[0], GATES)

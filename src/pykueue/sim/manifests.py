@@ -14,6 +14,7 @@ from pykueue.api.core import Json, KubeObject, ObjectMeta, Tree
 from pykueue.api.fields import FieldError, invalid, required
 from pykueue.api.kinds import Kind
 from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
+from pykueue.api.names import GROUP
 from pykueue.api.pods import Job, LimitRange, RuntimeClass, TemplateError, from_tree
 from pykueue.api.priorityclass import VERSION as PRIORITY_VERSION
 from pykueue.api.priorityclass import PriorityClass, read_priority_class
@@ -262,6 +263,9 @@ def judge_known(document: Document, known: Kind, gates: Mapping[str, bool], erro
     found = (*problems(known.view, tree, version), *metadata_errors(kind, tree), *template_errors(kind, tree))
     errors += dict.fromkeys(map(helpful, found))
     unknown = unknown_problems(known.view, tree, version)
+    if known.group != GROUP:
+        # Of Kubernetes' own kinds, the view has only the fields that we read.
+        unknown = tuple(one for one in unknown if one.path.partition(".")[0] not in ("spec", "status"))
     errors += map(str, unknown[:UNKNOWN_SHOWN_MAX])
     if old:
         tree = to_v1beta2(tree)

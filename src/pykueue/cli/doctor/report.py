@@ -1,0 +1,61 @@
+"""The findings as text: paragraphs for people, rows and documents for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pykueue.base.text import printable
+from pykueue.cli.doctor.inventory import NOT_HERE, ONLY_IN_FILES, Severity
+from pykueue.cli.doctor.table import CHECKS, Finding, Skipped
+from pykueue.cli.formats import Column
+from pykueue.cli.tables import hanging, painted
+
+COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: None}
+COLUMNS: Final[Sequence[Column[Finding]]] = (
+    Column("SEVERITY", lambda row: row.severity, colour=lambda row: COLOURS[row.severity]),
+    Column("ID", lambda row: row.id),
+    Column("OBJECT", lambda row: row.object),
+    Column("MESSAGE", lambda row: row.message),
+    Column("REMEDY", lambda row: row.remedy),
+    Column("WHERE", lambda row: row.where),
+    Column("DOCS", lambda row: row.docs),
+)
+INDENT: Final = "  "
+
+
+def paragraphs(findings: Sequence[Finding], *, colour: bool) -> Iterator[str]:
+    """Each finding with its remedy, wrapped for a terminal."""
+    for one in findings:
+        head = f"{one.id}  {printable(one.object)}"
+        yield f"{painted(one.severity, COLOURS[one.severity], on=colour)}  {head}"
+        yield from hanging(INDENT, printable(one.message))
+        yield from hanging(f"{INDENT}remedy: ", printable(one.remedy))
+        if one.where:
+            yield from hanging(f"{INDENT}in: ", printable(one.where))
+        yield f"{INDENT}see: {one.docs}"
+        yield ""
+
+
+def document(findings: Sequence[Finding], skipped: Sequence[Skipped]) -> dict[str, object]:
+    """The findings for json and yaml."""
+    return {"items": list(findings), "notRun": list(skipped)}
+
+
+def summary(findings: Sequence[Finding], skipped: Sequence[Skipped], *, complete: bool) -> str:
+    """How many findings there are, and how many checks were run; not complete if files could not be read."""
+    counts = {each: sum(one.severity is each for one in findings) for each in Severity}
+    parts = [f"{count} {each}{'s' if count > 1 else ''}" for each, count in counts.items() if count]
+    run = len(CHECKS) - len(skipped)
+    found = ", ".join(parts) or "Nothing found"
+    rest = "" if complete else " in what could be read"
+    return f"{found}{rest}; {run} of {len(CHECKS)} checks run."
+
+
+def left_out(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
+    """What was not checked and why, one line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in skipped:
+        # Of manifests, which are seldom complete, only the errors that may be missed are worth a line.
+        if one.why not in ("--skip", NOT_HERE, ONLY_IN_FILES) and (live or one.severity is Severity.ERROR):
+            reasons.setdefault(one.why, []).append(one.id)
+    for why, ids in reasons.items():
+        yield f"not checked, because {why}: {', '.join(ids)}"
