@@ -11,10 +11,10 @@ def samples(text: str) -> list[Sample]:
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
-def rendered(text: bytes = b"") -> Generator[None, None, bytes]:
-    """A page that is rendered in two steps."""
+def rendered(text: bytes = b"") -> Generator[None, None, list[bytes]]:
+    """A page that is rendered in two steps, in two pieces."""
     yield
-    return text
+    return [text[:3], text[3:]]
 
 
 class Page(Mapping[str, float]):

@@ -93,6 +93,7 @@ async def test_a_write_that_is_cancelled_is_reported() -> None:
 
 async def test_what_is_not_sent_is_not_reported() -> None:
     _, api, told = fenced()
+    assert isinstance(api.election, Always)
     api.election.leading = False
     with pytest.raises(NotLeadingError, match="nothing was sent"):
         await api.delete(JOBS, "j", "team")

@@ -461,7 +461,7 @@ async def test_paths_beside_the_resources() -> None:
 async def test_a_failure_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
     async with furnished() as stand:
 
-        def broken() -> Generator[None, None, bytes]:
+        def broken() -> Generator[None, None, list[bytes]]:
             yield
             raise ZeroDivisionError
 

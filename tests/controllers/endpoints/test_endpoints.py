@@ -54,7 +54,7 @@ async def running(
     *,
     kube: Kube | None = None,
     missing: Callable[[], Iterable[str]] = tuple,
-    page: Callable[[], Generator[None, None, bytes]] = rendered,
+    page: Callable[[], Generator[None, None, list[bytes]]] = rendered,
     webhooks: Webhooks | None = None,
     reviewed: Callable[[str, int, float], None] | None = None,
 ) -> AsyncIterator[Setup]:
@@ -182,7 +182,7 @@ async def test_probes_have_the_names_that_the_configuration_gives() -> None:
         assert setup.endpoints.metrics_port == 0
 
 
-def counted() -> Generator[None, None, bytes]:
+def counted() -> Generator[None, None, list[bytes]]:
     return rendered(b"pending 3\n")
 
 

@@ -27,7 +27,7 @@ def written(steps: Iterator[None]) -> None:
 def text_of(lines: list[str]) -> bytes:
     text = Text()
     text.lines += lines
-    return text.whole()
+    return b"".join(text.whole())
 
 
 @given(ODD, ODD)
@@ -110,7 +110,7 @@ def test_a_long_text_is_encoded_in_pieces() -> None:
         text.lines.append(line)
         pauses += text.encode_many()
     assert pauses == 1
-    assert text.whole() == "\n".join((*lines, "")).encode()
+    assert b"".join(text.whole()) == "\n".join((*lines, "")).encode()
 
 
 def test_gauges_that_are_gone_are_not_remembered() -> None:

@@ -114,7 +114,7 @@ async def test_a_page_is_rendered_in_steps() -> None:
                 manager.store.remove(CLUSTER_QUEUES, "queue-149")
                 await manager.clock.advance(2)
         assert times > 3
-        assert len(Page(whole.decode())) > 150 * 10
+        assert len(Page(b"".join(whole).decode())) > 150 * 10
 
 
 def test_there_is_a_page_before_anything_is_watched() -> None:

@@ -85,7 +85,7 @@ class Front:
         logs: LogSource | None = None,
         *,
         execs: ExecSource | None = None,
-        page: Callable[[], Generator[None, None, bytes]] | None = None,
+        page: Callable[[], Generator[None, None, list[bytes]]] | None = None,
         page_type: str = PAGE_TYPE,
         missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
@@ -189,7 +189,10 @@ class Front:
         if path == "/version":
             return version_answer(request.header("accept"))
         if path == METRICS and self.page is not None:
-            return Response(OK, await in_steps(self.page()), (("Content-Type", self.page_type),))
+            pieces = await in_steps(self.page())
+            # In a thread, since a long text takes milliseconds to copy.
+            body = await asyncio.to_thread(b"".join, pieces)
+            return Response(OK, body, (("Content-Type", self.page_type),))
         if path == "/":
             return object_response(OK, {"paths": [*ROOT_PATHS]})
         found = self.discovery.answer(path, request) or self.openapi.answer(path, request)

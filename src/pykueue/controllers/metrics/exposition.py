@@ -11,7 +11,7 @@ from typing import Final
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
-STEP_LINES: Final = 2_000
+STEP_LINES: Final = 1_000
 """Lines that are written and encoded in one step, in a few milliseconds."""
 WHOLE_MAX: Final = 2**53
 """Beyond this, floats cannot represent all integers exactly."""
@@ -71,7 +71,7 @@ class Text:
             self.pieces.append("\n".join((*self.lines, "")).encode(errors="replace"))
             self.lines.clear()
 
-    def whole(self) -> bytes:
-        """The text."""
+    def whole(self) -> list[bytes]:
+        """The text, in pieces."""
         self.encode()
-        return b"".join(self.pieces)
+        return self.pieces

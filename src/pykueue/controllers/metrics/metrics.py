@@ -48,7 +48,7 @@ Key = TypeVar("Key", bound=Hashable)
 Slot: TypeAlias = str | WaitSlot
 """The LocalQueue of a finished Workload; or the LocalQueue, reason and cause of one that is not admitted."""
 
-STEP: Final = 500
+STEP: Final = 100
 """Waiting times that one step counts."""
 LEADER: Final = "leader"
 STANDALONE: Final = "standalone"
@@ -249,10 +249,10 @@ class Metrics:
 
     def page(self) -> bytes:
         """All metrics as text."""
-        return at_once(self.steps())
+        return b"".join(at_once(self.steps()))
 
-    def steps(self) -> Generator[None, None, bytes]:
-        """All metrics as text; yields between steps of a few milliseconds each."""
+    def steps(self) -> Generator[None, None, list[bytes]]:
+        """All metrics as pieces of a text; yields between steps of a few milliseconds each."""
         gauges = yield from self.gauges()
         text = Text()
         for family, begin in self.served:
