@@ -1,9 +1,6 @@
 """Metric families of queues and workloads: names, labels and buckets; those of Kueue as its dashboards use them.
 
-Left out, because the features are not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share` and
-`kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods as a
-kind of job), `multikueue_workloads_dispatched_total` and `multikueue_workloads_admitted_total` (MultiKueue), and
-`kueue_replaced_workload_slices_total` (elastic jobs; Kueue does not serve it either).
+docs/metrics.md lists those of Kueue that are left out, because their features are not built.
 """
 
 from collections.abc import Mapping
