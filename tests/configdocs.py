@@ -121,7 +121,7 @@ def type_name(kind: inspect.Type) -> str:
         case inspect.StructType():
             return "section"
         case inspect.LiteralType():
-            return " or ".join(f"`{value}`" for value in sorted(kind.values))
+            return " or ".join(f"`{value}`" for value in sorted(map(str, kind.values)))
         case inspect.BoolType():
             return "boolean"
         case inspect.IntType():

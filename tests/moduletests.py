@@ -49,6 +49,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "audit/templates.py": ("tests/audit/test_requests.py", "what pods request"),
     "audit/uptime.py": ("tests/audit/rules/test_losses.py", "deadlines while the manager is down"),
     "bridge/jobtotals.py": ("tests/controllers/test_jobsummaries.py", "what a job uses"),
+    "controllers/metrics/conditions.py": ("tests/controllers/metrics/test_metrics.py", "everything that is counted"),
     "cli/follow/admitted.py": ("tests/cli/follow/test_job.py", "what `run` and `status` say of jobs that hold quota"),
     "cli/jobs/chosen.py": ("tests/cli/jobs/test_verbs.py", "how jobs are named"),
     "cli/commands/attach.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),

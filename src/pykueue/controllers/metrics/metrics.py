@@ -152,8 +152,8 @@ class Metrics:
 
     def lead(self) -> None:
         """Note whether this replica counts: waiting times are only those of the leader."""
-        assert self.cluster is not None, "`watch` is called first"
-        self.waits.lead(self.counts_now(), self.cluster.clock.moment())
+        if self.cluster is not None:
+            self.waits.lead(self.counts_now(), self.cluster.clock.moment())
 
     def knows_queue(self, name: str) -> bool:
         """Whether the ClusterQueue exists; nothing is counted for one that is gone."""
