@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 .DEFAULT_GOAL := help
 .PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine bench-cli \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
-	crash-short-cluster mutants race race-quick demo picture cli-docs simulate rewrite check pins audit clean
+	crash-short-cluster mutants race race-quick demo picture cli-docs config-docs metrics-docs simulate rewrite check pins audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,12 @@ picture: .venv/.stamp ## record the pictures of terminals again: the demo, and a
 
 cli-docs: .venv/.stamp ## write docs/cli.md, the help of all commands, again
 	$(BIN)/python -m tests.clidocs > docs/cli.md
+
+config-docs: .venv/.stamp ## write docs/configuration.md, all keys and feature gates, again
+	$(BIN)/python -m tests.configdocs > docs/configuration.md
+
+metrics-docs: .venv/.stamp ## write the tables of docs/metrics.md again
+	$(BIN)/python -m tests.metricsdocs
 
 simulate: .venv/.stamp ## simulate your own cluster (FILES="a.yaml b.yaml", options in ARGS=)
 	$(BIN)/python -m pykueue simulate $(FILES) $(ARGS)

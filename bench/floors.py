@@ -9,6 +9,7 @@ import msgspec
 from bench import kernel
 from bench.depth import SHAPES, depths, dig
 from bench.memory import PENDING, bytes_per_pending
+from bench.metricspage import QUEUES, page_cost
 from bench.shapes import BASELINE, LARGE, Load
 from bench.storm import Storm, within_cohort, within_queue
 from bench.throughput import throughput
@@ -161,6 +162,12 @@ MEMORY_FLOOR: Final = Floor(
     "20,000 pending of 1,000 shapes: 50,000 pending fit in 200 MB",
     timed=False,
 )
+METRICS_FLOOR: Final = Floor(
+    "metrics page", "CPU s", 1, f"a page of metrics of {QUEUES:,} ClusterQueues and LocalQueues", scales=True
+)
+METRICS_STEP_FLOOR: Final = Floor(
+    "metrics step", "ms", 20, "the longest step of that page, with 50,000 pending in one queue", scales=True
+)
 
 
 def whole_load(floor: Floor, load: Load, runs: int) -> Result:
@@ -215,10 +222,22 @@ def memory() -> list[Result]:
     return [Result(MEMORY_FLOOR, bytes_per_pending(), 1, f"{PENDING:,} pending")]
 
 
+def metrics() -> list[Result]:
+    """The cost of a page of metrics, and of its longest step."""
+    before = kernel.seconds()
+    found = page_cost()
+    slowness = kernel.slowness(before)
+    return [
+        Result(METRICS_FLOOR, found.seconds, slowness, f"{found.bytes / 1e6:.0f} MB"),
+        Result(METRICS_STEP_FLOOR, found.longest * 1000, slowness, f"of {found.steps} steps"),
+    ]
+
+
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "baseline": baseline,
     "large": large,
     "depth": depth,
     "storm": storm,
     "memory": memory,
+    "metrics": metrics,
 }

@@ -37,7 +37,6 @@ integrations:
 
 ADDED: Final = {
     "multiKueue": "multiKueue: {gcInterval: 1m, origin: multikueue, workerLostTimeout: 15m}\n",
-    "metrics.customLabels": "metrics: {bindAddress: ':8443', customLabels: [{name: team, sourceLabelKey: team}]}\n",
     "pprofBindAddress": "pprofBindAddress: ':8083'\n",
 }
 """Sections that change no decision, by path."""

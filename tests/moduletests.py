@@ -55,6 +55,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/doctor/checks/queues.py": ("tests/cli/doctor/test_table.py", "one case or more per check"),
     "cli/doctor/checks/quotas.py": ("tests/cli/doctor/test_table.py", "one case or more per check"),
     "cli/doctor/checks/requests.py": ("tests/cli/doctor/test_table.py", "one case or more per check"),
+    "controllers/metrics/conditions.py": ("tests/controllers/metrics/test_metrics.py", "everything that is counted"),
     "cli/follow/admitted.py": ("tests/cli/follow/test_job.py", "what `run` and `status` say of jobs that hold quota"),
     "cli/commands/attach.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/commands/backup.py": ("tests/cli/commands/test_up.py", "both commands, in processes of their own"),

@@ -1,6 +1,6 @@
 """The samples of a page of metrics, as the parser of `prometheus_client` reads them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -9,6 +9,12 @@ from prometheus_client.samples import Sample
 def samples(text: str) -> list[Sample]:
     """All samples, in order."""
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+def rendered(text: bytes = b"") -> Generator[None, None, list[bytes]]:
+    """A page that is rendered in two steps, in two pieces."""
+    yield
+    return [text[:3], text[3:]]
 
 
 class Page(Mapping[str, float]):

@@ -31,6 +31,7 @@ from pykueue.apiserver.wire.messages import Response, request
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.base.clock import SystemClock
 from pykueue.kube.logs import LogError, LogPart, LogQuery
+from tests.prometheus import rendered
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ class Stand:
             Access(self.users),
             self.clock,
             Spoken(),
-            page=lambda: b"things_total 1\n",
+            page=lambda: rendered(b"things_total 1\n"),
         )
 
     async def furnish(self) -> None:

@@ -122,6 +122,10 @@ def test_evictions_are_counted_by_reason_and_cause(team: Team) -> None:
         labels = {"cluster_queue": queue.cluster_queue, "reason": "PodsReadyTimeout"}
         assert team.metric("kueue_evicted_workloads_total", **labels) == 2
         assert team.metric("kueue_evicted_workloads_once_total", **labels) == 1
+        assert team.metric("pykueue_lost_work_seconds_total", **labels) > 0
+        assert team.metric("pykueue_wait_seconds_total", cluster_queue=queue.cluster_queue) > 0
+        assert team.metric("pykueue_api_writes_total", kind="Workload", verb="patch", result="ok") > 0
+        assert team.metric("pykueue_leading") == 1
 
 
 @covers("L31")

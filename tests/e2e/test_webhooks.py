@@ -332,6 +332,10 @@ def test_metrics_are_for_those_whom_a_role_lets(team: Team) -> None:
     status, body = asked(team.cluster.plane.token(team.namespace, "reader"))
     assert status == 200
     assert "kueue_" in body
+    reviews = 'controller_runtime_webhook_requests_total{webhook="/mutate-batch-v1-job",code="200"}'
+    team.queue(cpu=1).job("reviewed")
+    _, body = asked(team.cluster.plane.token(team.namespace, "reader"))
+    assert reviews in body
 
 
 @pytest.mark.ours("Kueue holds it back, and nobody ever starts it")

@@ -201,14 +201,15 @@ def test_a_suspended_job_gets_a_workload() -> None:
         labels={"team": "a", "other": "b", "kueue.x-k8s.io/max-exec-time-seconds": "90"},
         annotations={GATED: "x.io/y", "provreq.kueue.x-k8s.io/zone": "b", "mine": "z"},
     )
-    assert created(seen(one, rules=Rules(labels_to_copy=("team", "absent")))) == {
+    rules = Rules(labels_to_copy=("team", "absent"), annotations_to_copy=("mine", "absent"))
+    assert created(seen(one, rules=rules)) == {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
         "metadata": {
             "name": NAME,
             "namespace": "team",
             "labels": {"team": "a", "kueue.x-k8s.io/job-uid": "u-1"},
-            "annotations": {GATED: "x.io/y", "provreq.kueue.x-k8s.io/zone": "b"},
+            "annotations": {GATED: "x.io/y", "provreq.kueue.x-k8s.io/zone": "b", "mine": "z"},
             "finalizers": [FINALIZER],
             "ownerReferences": [
                 {

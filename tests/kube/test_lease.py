@@ -13,7 +13,8 @@ from aiohttp import web
 
 from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.lease import Always, Election, Fenced, Terms
+from pykueue.kube.fenced import Fenced
+from pykueue.kube.lease import Always, Election, Terms
 from pykueue.kube.port import LEASES, NotLeadingError, Patch, UnansweredError
 from tests.fakes.tinyapi import THINGS, TinyApi, in_background, status, thing
 

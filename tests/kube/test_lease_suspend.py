@@ -15,7 +15,8 @@ from pykueue.base.clock import SystemClock
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, Fixed
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.lease import Election, Fenced
+from pykueue.kube.fenced import Fenced
+from pykueue.kube.lease import Election
 from pykueue.kube.port import NotLeadingError, Resource
 
 THINGS = Resource("example.com", "v1", "things", "Thing", True)

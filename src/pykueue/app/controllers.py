@@ -22,7 +22,8 @@ from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.workloads import Workloads
 from pykueue.jobs.batch import BATCH
-from pykueue.kube.lease import Fenced, Leadership
+from pykueue.kube.fenced import Fenced
+from pykueue.kube.lease import Leadership
 from pykueue.kube.port import Kube
 
 CONTROLLERS: Final = ("scheduling", "jobs", "workloads", "checks", "status", "pods", "webhooks")
@@ -71,6 +72,7 @@ class Controllers:
         )
         fenced.refused = self.cluster.doubt
         self.metrics = Metrics(loaded)
+        fenced.wrote = self.metrics.self_metrics.wrote
         self.journal = None if journal is None else JournalFile(journal)
         self.pump = Pump(self.cluster, self.metrics, self.journal)
         self.metrics.watch(self.cluster, self.pump.engine)

@@ -122,7 +122,7 @@ class Up:
             clock,
             self.runner.logs,
             execs=self.runner.execs,
-            page=self.local.controllers.metrics.page,
+            page=self.local.controllers.metrics.steps,
             page_type=CONTENT_TYPE,
             missing=self.missing,
             reasons=self.local.reason,

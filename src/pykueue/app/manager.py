@@ -93,9 +93,10 @@ class Manager:
             self.reading,
             webhooks=Webhooks(self.controllers.admission.world),
             context=context,
-            page=self.controllers.metrics.page,
+            page=self.controllers.metrics.steps,
             missing=self.missing,
             aggregated=self.aggregated,
+            reviewed=self.controllers.metrics.self_metrics.reviewed,
         )
 
     def aggregated_server(self) -> AggregatedServer | None:

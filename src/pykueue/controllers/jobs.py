@@ -22,6 +22,7 @@ from pykueue.bridge.unbuilt import unbuilt
 from pykueue.controllers.ancestors import NO_OWNERS, Ancestors, group_kind
 from pykueue.controllers.cluster import Cluster, Settings
 from pykueue.controllers.jobwrites import JobWrites
+from pykueue.controllers.metrics.customlabels import copied_keys
 from pykueue.jobs.actions import (
     Actions,
     Await,
@@ -68,10 +69,13 @@ Stop: TypeAlias = Callable[[str], None]
 def rules_of(settings: Settings) -> Rules:
     """The rules for jobs from the Configuration and the gates."""
     configuration, gates = settings.loaded.configuration, settings.gates
+    # A Workload has the labels by which its metrics are told apart from its job.
+    labels, annotations = copied_keys(configuration.metrics.custom_labels if gates["CustomMetricLabels"] else ())
     return Rules(
         queueless=configuration.manage_jobs_without_queue_name,
         pods_ready=configuration.wait_for_pods_ready is not None,
-        labels_to_copy=tuple(configuration.integrations.label_keys_to_copy),
+        labels_to_copy=(*configuration.integrations.label_keys_to_copy, *labels),
+        annotations_to_copy=annotations,
         delete_after=configuration.object_retention_policies.workloads.after_deactivated_by_kueue,
         reclaimable=gates["ReclaimablePods"],
         finish_orphans=gates["FinishOrphanedWorkloads"],

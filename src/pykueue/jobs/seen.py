@@ -41,6 +41,7 @@ class Rules(Frozen):
     pods_ready: bool = False
     """waitForPodsReady"""
     labels_to_copy: tuple[str, ...] = ()
+    annotations_to_copy: tuple[str, ...] = ()
     delete_after: Micros | None = None
     """objectRetentionPolicies.workloads.afterDeactivatedByKueue"""
     reclaimable: bool = True

@@ -63,11 +63,14 @@ def created(seen: JobInput, job: Described) -> Actions:
     metadata = job.metadata
     name = new_name(seen, job)
     labels: Tree = {key: metadata.labels[key] for key in seen.rules.labels_to_copy if key in metadata.labels}
+    annotations = {
+        key: metadata.annotations[key] for key in seen.rules.annotations_to_copy if key in metadata.annotations
+    }
     tree = workload_object(
         name,
         seen.namespace,
         {**labels, **uid_label(metadata.uid or "")},
-        {**carried_annotations(metadata, gated=seen.rules.gated), **marks_of_new(metadata)},
+        {**annotations, **carried_annotations(metadata, gated=seen.rules.gated), **marks_of_new(metadata)},
         owner_of(seen, job),
         spec_of(job, pod_sets, priority) | ({"active": False} if is_held(metadata) else {}),
     )

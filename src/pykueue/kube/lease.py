@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -27,9 +27,7 @@ from pykueue.kube.port import (
     Kube,
     KubeError,
     NotFoundError,
-    NotLeadingError,
     Patch,
-    Resource,
 )
 
 LOG: Final = logging.getLogger(__name__)
@@ -390,102 +388,3 @@ class Campaign(threading.Thread):
                 await self.write(kube, empty)
         except (KubeError, TimeoutError) as error:
             LOG.warning("election: cannot release the lease error=%s", str(error) or "no response in time")
-
-
-class Fenced:
-    """A Kubernetes API that allows writes only while leading."""
-
-    def __init__(self, kube: Kube, election: Leadership) -> None:
-        self.kube = kube
-        self.election = election
-        self.closing: asyncio.Task[None] | None = None
-        self.refused: Callable[[Resource, str], None] | None = None
-        """Called with the key of an object that a write found changed or gone."""
-        election.at_loss(self.cut)
-
-    def cut(self) -> None:
-        """Close all connections, so that no waiting request is sent."""
-        self.closing = asyncio.get_running_loop().create_task(self.kube.close())
-
-    def check(self, verb: str, resource: Resource, namespace: str, name: str) -> None:
-        """Raise `NotLeadingError` if this process does not lead."""
-        if not self.election.leading:
-            what = f"{verb} {resource} {namespace}/{name}" if namespace else f"{verb} {resource} {name}"
-            raise NotLeadingError(what, 0, "NotLeading", "nothing was sent: this process does not lead")
-
-    @contextlib.contextmanager
-    def reporting(self, resource: Resource, namespace: str, name: str) -> Iterator[None]:
-        """Report a write that is refused because the object has changed or is gone."""
-        try:
-            yield
-        except (ConflictError, NotFoundError):
-            if self.refused is not None:
-                self.refused(resource, f"{namespace}/{name}" if namespace else name)
-            raise
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        """Get an object."""
-        return await self.kube.get(resource, name, namespace)
-
-    def pages(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        """List objects, page by page."""
-        return self.kube.pages(resource, namespace, labels=labels, fields=fields)
-
-    def watch(
-        self, resource: Resource, namespace: str = "", *, version: str = "", labels: str = "", fields: str = ""
-    ) -> AsyncIterator[bytes]:
-        """Events after a version."""
-        return self.kube.watch(resource, namespace, version=version, labels=labels, fields=fields)
-
-    async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
-        """Create an object."""
-        self.check("create", resource, namespace, "")
-        return await self.kube.create(resource, body, namespace)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str = "",
-        *,
-        how: Patch,
-        subresource: str = "",
-        manager: str = "",
-    ) -> bytes:
-        """Patch an object."""
-        self.check("patch", resource, namespace, name)
-        with self.reporting(resource, namespace, name):
-            return await self.kube.patch(
-                resource, name, body, namespace, how=how, subresource=subresource, manager=manager
-            )
-
-    async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
-        """Replace an object."""
-        self.check("replace", resource, namespace, name)
-        with self.reporting(resource, namespace, name):
-            return await self.kube.replace(resource, name, body, namespace)
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        propagation: str = "Background",
-        uid: str = "",
-        version: str = "",
-        grace: int | None = None,
-    ) -> None:
-        """Delete an object."""
-        self.check("delete", resource, namespace, name)
-        with self.reporting(resource, namespace, name):
-            await self.kube.delete(
-                resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
-            )
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.kube.close()

@@ -92,7 +92,7 @@ class Embedded:
             self.local.registry,
             Access(users),
             self.clock,
-            page=self.page,
+            page=self.local.controllers.metrics.steps,
             missing=self.missing,
             reasons=self.local.reason,
             own=self.local.own_api,
@@ -189,13 +189,9 @@ class Embedded:
 
     # The manager.
 
-    def page(self) -> bytes:
-        """The metrics in the Prometheus text format."""
-        return self.local.controllers.metrics.page()
-
     def metrics(self) -> str:
-        """The metrics as text."""
-        return self.page().decode()
+        """The metrics in the Prometheus text format."""
+        return self.local.controllers.metrics.page().decode()
 
     def missing(self) -> Iterator[str]:
         """Why the system is not ready yet."""

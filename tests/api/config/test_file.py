@@ -359,6 +359,11 @@ def test_a_setting_whose_gate_is_off_is_not_ignored_in_silence() -> None:
     assert read_configuration(text, feature_gates="QuotaCheckStrategy=false").warnings == (
         "resources.quotaCheckStrategy: ignored while the feature gate QuotaCheckStrategy is off; turn it on",
     )
+    text = MINIMAL + "metrics: {customLabels: [{name: team}]}"
+    assert read_configuration(text, feature_gates="CustomMetricLabels=true").warnings == ()
+    assert read_configuration(text).warnings == (
+        "metrics.customLabels: ignored while the feature gate CustomMetricLabels is off; turn it on",
+    )
 
 
 @pytest.mark.parametrize(

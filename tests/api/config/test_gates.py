@@ -19,6 +19,7 @@ BUILT = {
     "AssignQueueLabelsForPods",
     "BlockBorrowingWithinCycle",
     "CleanupProvisioningRequestsOnEviction",
+    "CustomMetricLabels",
     "DisableWaitForPodsReady",
     "ElasticJobsViaWorkloadSlices",
     "FinishOrphanedWorkloads",
@@ -368,7 +369,7 @@ def test_all_alpha_turns_on_what_is_not_named() -> None:
     assert not resolved.values["TASReplaceNodeDueToNotReadyOverFixedTime"], "a deprecated gate is not Alpha"
     assert resolved.errors == ()
     idle, validating = resolved.warnings
-    assert idle.startswith("AllAlpha has no effect here on ConfigurablePreemptions, CustomMetricLabels, DynamicQuota")
+    assert idle.startswith("AllAlpha has no effect here on ConfigurablePreemptions, DynamicQuota")
     assert validating == (
         "AllAlpha only changes the validation here of ConcurrentAdmission, KueueDRAIntegrationConsumableCapacity, "
         "SparkApplicationIntegration"

@@ -1,7 +1,7 @@
 """What does the API answer? Calls without a socket: forms, refusals, streams, and who may do what."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -461,7 +461,8 @@ async def test_paths_beside_the_resources() -> None:
 async def test_a_failure_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
     async with furnished() as stand:
 
-        def broken() -> bytes:
+        def broken() -> Generator[None, None, list[bytes]]:
+            yield
             raise ZeroDivisionError
 
         stand.front.page = broken

@@ -25,6 +25,7 @@ from pykueue.kube.port import ACCESS_REVIEWS, CONFIG_MAPS, NotFoundError, Resour
 from pykueue.kube.tls import server_context
 from tests.fakes.faulty import Faulty
 from tests.plane.keys import Authority
+from tests.prometheus import rendered
 
 GROUP = "lines.example.com"
 OPEN = AggregatedResource("queues", "queue", "line", "Line")
@@ -121,7 +122,7 @@ async def running(folder: Path, names: str = '["front-proxy"]') -> AsyncIterator
         server,
         webhooks=Webhooks(known),
         context=server_context(),
-        page=bytes,
+        page=rendered,
         missing=tuple,
         aggregated=AggregatedServer(
             [AggregatedGroup(GROUP, ("v2", "v1"), (OPEN, OWN), echo)], proxy, Rights(server, clock)

@@ -5,7 +5,7 @@ import io
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -23,6 +23,7 @@ from pykueue.kube.port import Kube
 from pykueue.kube.tls import Bundle, server_context, use
 from tests.builders import job
 from tests.controllers.endpoints.reviews import Reviewer
+from tests.prometheus import rendered
 
 LOCAL = Listening(webhook="127.0.0.1:0", health="127.0.0.1:0", metrics="127.0.0.1:0")
 PLAIN = Listening(webhook="0", health="0", metrics="127.0.0.1:0", secure=False)
@@ -53,8 +54,9 @@ async def running(
     *,
     kube: Kube | None = None,
     missing: Callable[[], Iterable[str]] = tuple,
-    page: Callable[[], bytes] = bytes,
+    page: Callable[[], Generator[None, None, list[bytes]]] = rendered,
     webhooks: Webhooks | None = None,
+    reviewed: Callable[[str, int, float], None] | None = None,
 ) -> AsyncIterator[Setup]:
     context = server_context()
     bundle = certified(context)
@@ -66,6 +68,7 @@ async def running(
         context=context,
         page=page,
         missing=missing,
+        reviewed=reviewed,
     )
     await endpoints.start()
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=bundle.authority.decode()))
@@ -94,7 +97,13 @@ def review(tree: Tree) -> Tree:
 
 
 async def test_a_webhook_answers_over_tls() -> None:
-    async with running() as setup:
+    told: list[tuple[str, int]] = []
+
+    def reviewed(path: str, status: int, seconds: float) -> None:
+        assert 0 <= seconds < 60
+        told.append((path, status))
+
+    async with running(reviewed=reviewed) as setup:
         url = f"https://localhost:{setup.endpoints.webhook_port}"
         async with setup.client.post(
             f"{url}/mutate-batch-v1-job?timeout=10s", json=review(job("x", "q", "team"))
@@ -109,6 +118,7 @@ async def test_a_webhook_answers_over_tls() -> None:
             assert answer.status == 405
         async with setup.client.post(f"{url}/elsewhere", json={}) as answer:
             assert answer.status == 404
+    assert told == [("/mutate-batch-v1-job", status) for status in (200, 400, 405)], "only paths that there are"
 
 
 async def test_a_webhook_takes_objects_of_many_megabytes() -> None:
@@ -172,8 +182,8 @@ async def test_probes_have_the_names_that_the_configuration_gives() -> None:
         assert setup.endpoints.metrics_port == 0
 
 
-def counted() -> bytes:
-    return b"pending 3\n"
+def counted() -> Generator[None, None, list[bytes]]:
+    return rendered(b"pending 3\n")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +242,7 @@ async def test_metrics_that_cannot_be_collected_are_a_failure_of_that_request_on
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pages = iter((0, 1))
-    async with running(PLAIN, page=lambda: b"x %d\n" % (1 / next(pages))) as setup:
+    async with running(PLAIN, page=lambda: rendered(b"x %d\n" % (1 / next(pages)))) as setup:
         assert (await setup.get(setup.endpoints.metrics_port, "/metrics"))[0] == 500
         assert await setup.get(setup.endpoints.metrics_port, "/metrics") == (200, "x 1\n")
     assert "ZeroDivisionError" in caplog.text

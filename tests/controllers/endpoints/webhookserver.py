@@ -17,6 +17,7 @@ from pykueue.jobs.admit_world import AdmitWorld
 from pykueue.kube.certmaking import renewed
 from pykueue.kube.tls import server_context, use
 from tests.controllers.endpoints.reviews import Reviewer
+from tests.prometheus import rendered
 
 
 async def known(namespace: str, owner: Mapping[str, object] | None) -> AdmitWorld:
@@ -35,7 +36,7 @@ async def main(certificate: Path) -> None:
         Reviewer(),
         webhooks=Webhooks(known),
         context=context,
-        page=bytes,
+        page=rendered,
         missing=tuple,
     )
     await endpoints.start()

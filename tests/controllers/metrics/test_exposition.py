@@ -1,13 +1,14 @@
 """Does Prometheus read what we write, whatever the labels say? The parser of its own library is the judge."""
 
 import math
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.samples import Sample
 
-from pykueue.controllers.metrics.exposition import head, number, pairs, start, text_of
+from pykueue.controllers.metrics.exposition import STEP_LINES, Text, head, number, pairs, start
 from pykueue.controllers.metrics.families import Family, Kind
 from pykueue.controllers.metrics.series import Owner, Owners, Starts
 from tests.prometheus import samples
@@ -18,6 +19,17 @@ SECONDS = Family("took_seconds", Kind.HISTOGRAM, "Time.", ("queue", "result", "r
 ODD = st.text('\\"\n\r,={} \u2028n') | st.text(st.characters(exclude_categories=["Cs"]))
 
 
+def written(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
+
+
+def text_of(lines: list[str]) -> bytes:
+    text = Text()
+    text.lines += lines
+    return b"".join(text.whole())
+
+
 @given(ODD, ODD)
 def test_whatever_a_label_says_it_is_read_as_it_was_meant(queue: str, result: str) -> None:
     owners, starts = Owners(("leader",)), Starts(("leader",))
@@ -25,9 +37,9 @@ def test_whatever_a_label_says_it_is_read_as_it_was_meant(queue: str, result: st
     for seconds in (0.5, 0.75, 30000, -1):
         owners.of((queue,)).observe(SECONDS, (result,), seconds)
     lines: list[str] = []
-    owners.write(COUNTS, lines)
-    owners.write(SECONDS, lines)
-    starts.write(GAUGES, [((queue, result), 1.5)], lines)
+    written(owners.write(COUNTS, lines))
+    written(owners.write(SECONDS, lines))
+    written(starts.write(GAUGES, [((queue, result), 1.5)], lines))
     labels = {"queue": queue, "result": result, "role": "leader"}
     assert samples(text_of(lines).decode()) == [
         Sample("looks_total", labels, 1),
@@ -76,7 +88,7 @@ def test_a_series_without_labels_has_no_braces() -> None:
     bare = Family("took_seconds", Kind.HISTOGRAM, "Time.", (), (1,))
     owner.observe(bare, (), 2)
     lines = [start("up", pairs((), ())) + "1"]
-    owner.write(bare, lines)
+    written(owner.write(bare, lines))
     assert lines == [
         "up 1",
         'took_seconds_bucket{le="1"} 0',
@@ -90,10 +102,21 @@ def test_what_is_no_unicode_does_not_cost_the_rest() -> None:
     assert text_of(["a\ud800", "b"]) == b"a?\nb\n"
 
 
+def test_a_long_text_is_encoded_in_pieces() -> None:
+    text = Text()
+    lines = [f"x{number} 1" for number in range(STEP_LINES + 3)]
+    pauses = 0
+    for line in lines:
+        text.lines.append(line)
+        pauses += text.encode_many()
+    assert pauses == 1
+    assert b"".join(text.whole()) == "\n".join((*lines, "")).encode()
+
+
 def test_gauges_that_are_gone_are_not_remembered() -> None:
     starts = Starts(("leader",))
     lines: list[str] = []
-    starts.write(GAUGES, [(("a", "x"), 1), (("b", "x"), 2)], lines)
-    starts.write(GAUGES, [(("b", "x"), 3)], lines)
+    written(starts.write(GAUGES, [(("a", "x"), 1), (("b", "x"), 2)], lines))
+    written(starts.write(GAUGES, [(("b", "x"), 3)], lines))
     assert lines[2:] == ['waiting{queue="b",result="x",role="leader"} 3']
     assert list(starts.known[GAUGES.name]) == [("b", "x")]

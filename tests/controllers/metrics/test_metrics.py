@@ -1,6 +1,7 @@
 """Do the metrics say what happened, under Kueue's names, and go with their queue or cohort?"""
 
 import math
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -380,7 +381,12 @@ def test_a_whole_page_is_read_as_it_was_meant_whatever_its_labels_say(monkeypatc
             gauges[family.name] = [(values, 7)]
             expected.add_sample(family.name, labels, 7)
         meant.append(expected)
-    monkeypatch.setattr(metrics, "gauges", lambda: gauges)
+
+    def read() -> Generator[None, None, dict[str, list[tuple[Labels, float]]]]:
+        yield
+        return gauges
+
+    monkeypatch.setattr(metrics, "gauges", read)
     metrics.self_metrics.requested("200", HOSTILE, "host")
     found = list(text_string_to_metric_families(metrics.page().decode()))
     assert found[: len(meant)] == meant

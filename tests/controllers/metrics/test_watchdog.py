@@ -37,7 +37,7 @@ async def watched(dog: Watchdog, *holds: float) -> None:
 
 def page(dog: Watchdog) -> Page:
     lines: list[str] = []
-    dog.write(lines)
+    assert list(dog.write(lines))
     return Page("\n".join(lines))
 
 

@@ -24,7 +24,6 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.record import tally
-from tests.story import Story
 
 NOW = Instant(10)
 
@@ -124,44 +123,8 @@ def test_behind_a_door_that_leads_nowhere_workloads_wait_and_hold_nothing() -> N
     assert tally.of_local_queue(engine, "team/none") is None
 
 
-def test_who_is_in_line_and_who_is_set_aside() -> None:
-    engine = engine_with(
-        *(workload(f"fits{n}") for n in range(3)),
-        *(workload(f"same{n}", cpu=2000) for n in range(4)),
-        workload("single", cpu=2500),
-    )
-    assert tally.line(engine, "main") == tally.Line(0, 5, 0, 2)
-    assert tally.requested(engine, "main") == {"cpu": 10500, "memory": 5}
-    assert tally.lines_of_local_queues(engine, "main")["team/door"].parked == 5
-    engine.observe(Seen(LocalQueue("team/other", "main")))
-    engine.observe(Seen(workload("late", "other", cpu=2000)))
-    decide(engine)
-    lines = tally.lines_of_local_queues(engine, "main")
-    assert {key: (line.active, line.parked) for key, line in lines.items()} == {
-        "team/door": (0, 5),
-        "team/other": (0, 1),
-    }
-
-
-def test_who_steps_aside_for_a_strict_head_is_in_line() -> None:
-    story = Story(
-        queues=["owner cpu=4+1 cohort=c strategy=StrictFIFO", "guest cpu=0 cohort=c", "lender cpu=2 cohort=c"],
-        locals=["owner queue=owner", "guest queue=guest", "other queue=guest"],
-    )
-    story.do("queue runs owner cpu=3")
-    assert story.decide() == ["admit runs"]
-    story.do("queue blocked owner cpu=4 priority=5", "queue big guest cpu=2", "queue small guest cpu=1")
-    story.do("queue huge other cpu=9")
-    story.decide()
-    assert story.engine.item("ns/big") in story.engine.world.pending["guest"].parked.values()
-    assert tally.line(story.engine, "guest") == tally.Line(1, 1, 1, 1)
-    lines = tally.lines_of_local_queues(story.engine, "guest")
-    assert lines == {"ns/guest": tally.Line(1, 0), "ns/other": tally.Line(0, 1)}
-
-
-def test_in_a_queue_that_cannot_admit_all_are_set_aside() -> None:
-    engine = engine_with(queue("main", stop=StopPolicy.HOLD), workload("w"), workload("v"))
-    assert tally.line(engine, "main") == tally.Line(0, 2, 0, 1)
+def test_a_queue_that_is_stopped_says_why_it_cannot_admit() -> None:
+    engine = engine_with(queue("main", stop=StopPolicy.HOLD))
     assert tally.inactive_because(engine, "main") == (("Stopped", "is stopped"),)
 
 

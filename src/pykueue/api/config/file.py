@@ -164,6 +164,8 @@ def idle(configuration: Configuration, gates: Mapping[str, bool], *, present: bo
         yield "waitForPodsReady: ignored while the feature gate DisableWaitForPodsReady is on; remove one of the two"
     if configuration.resources.quota_check_strategy == "IgnoreUndeclared" and not gates["QuotaCheckStrategy"]:
         yield "resources.quotaCheckStrategy: ignored while the feature gate QuotaCheckStrategy is off; turn it on"
+    if configuration.metrics.custom_labels and not gates["CustomMetricLabels"]:
+        yield "metrics.customLabels: ignored while the feature gate CustomMetricLabels is off; turn it on"
 
 
 def completed(configuration: Configuration, off: frozenset[str], gates: Mapping[str, bool]) -> Configuration:

@@ -86,7 +86,7 @@ TABLE: Final = (
         status="validation",
     ),
     Gate("ConfigurablePreemptions", "choose further victims by a PreemptionConfig", alpha("0.20")),
-    Gate("CustomMetricLabels", "add labels of metrics.customLabels to the metrics", alpha("0.17")),
+    Gate("CustomMetricLabels", "add labels of metrics.customLabels to the metrics", alpha("0.17"), status="built"),
     Gate(
         "DeferRayServiceFinalizationForRedisCleanup",
         "keep a RayService's workload until its Redis data is cleaned up",

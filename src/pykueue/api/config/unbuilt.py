@@ -75,10 +75,6 @@ UNBUILT: Final[Mapping[str, Row]] = {
         "sending workloads to other clusters is not built yet; ClusterQueues with a MultiKueue check admit nothing",
         when(lambda c: c.multi_kueue is not None),
     ),
-    "metrics.customLabels": Row(
-        "labels of your own are not built yet; the metrics come without them",
-        when(lambda c: c.metrics.custom_labels),
-    ),
     "integrations.frameworks": Row(
         "not built yet; such jobs are not queued here: they count against no quota, and new ones start at once",
         lambda c: iter([f": {', '.join(names)}"] if (names := unbuilt_frameworks(c)) else []),

@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Final
 
@@ -47,6 +47,7 @@ from pykueue.apiserver.wire.statuserrors import (
     unserved,
 )
 from pykueue.base.clock import Clock
+from pykueue.base.turns import in_steps
 from pykueue.base.units import format_instant
 from pykueue.kube.execs import ExecSource
 from pykueue.kube.logs import LogSource
@@ -84,7 +85,7 @@ class Front:
         logs: LogSource | None = None,
         *,
         execs: ExecSource | None = None,
-        page: Callable[[], bytes] | None = None,
+        page: Callable[[], Generator[None, None, list[bytes]]] | None = None,
         page_type: str = PAGE_TYPE,
         missing: Callable[[], Iterable[str]] = nothing_missing,
         reasons: Reasons | None = None,
@@ -100,7 +101,7 @@ class Front:
         self.discovery = Discovery(registry.catalog, self.aggregated.kinds())
         self.openapi = OpenApi(self.discovery)
         self.page = page
-        """The text of the metrics."""
+        """Renders the metrics, in steps."""
         self.page_type = page_type
         self.missing = missing
         """What is missing before the server is ready."""
@@ -126,7 +127,7 @@ class Front:
         call = request_info(request.verb, request.path, request.query)
         if call is None:
             self.access.check(who, request.verb.lower(), call=None, path=request.path)
-            return self.non_resource(request)
+            return await self.non_resource(request)
         self.access.check(who, call.verb, call=self.authorized_as(call, request), path=request.path)
         if self.own is not None and is_own(call):
             return await self.own.answer(call, request, who)
@@ -178,7 +179,7 @@ class Front:
             raise unserved()
         return object_response(CREATED, answered)
 
-    def non_resource(self, request: Request) -> Response:
+    async def non_resource(self, request: Request) -> Response:
         """The response to a path that is not a resource."""
         path = request.path.rstrip("/") or "/"
         if request.verb not in ("GET", "HEAD"):
@@ -188,7 +189,10 @@ class Front:
         if path == "/version":
             return version_answer(request.header("accept"))
         if path == METRICS and self.page is not None:
-            return Response(OK, self.page(), (("Content-Type", self.page_type),))
+            pieces = await in_steps(self.page())
+            # In a thread, since a long text takes milliseconds to copy.
+            body = await asyncio.to_thread(b"".join, pieces)
+            return Response(OK, body, (("Content-Type", self.page_type),))
         if path == "/":
             return object_response(OK, {"paths": [*ROOT_PATHS]})
         found = self.discovery.answer(path, request) or self.openapi.answer(path, request)

@@ -6,11 +6,11 @@ decides who may read the metrics.
 
 import asyncio
 import contextlib
-import gzip
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+import zlib
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Final, TypeAlias
 
 from aiohttp import web
@@ -18,10 +18,12 @@ from aiohttp import web
 from pykueue.api.config.types import Configuration
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
+from pykueue.base.turns import in_steps
+from pykueue.base.units import MICROS
 from pykueue.controllers.endpoints.access import FORBIDDEN, METRICS_PATH, OK, UNAUTHORIZED, Access
 from pykueue.controllers.endpoints.aggregatedserver import AggregatedServer
 from pykueue.controllers.endpoints.bodies import Bodies, BodyError, BodyLimits
-from pykueue.controllers.endpoints.webhooks import Answer, Webhooks, body_max
+from pykueue.controllers.endpoints.webhooks import Answer, Webhooks, body_max, is_webhook
 from pykueue.controllers.metrics.exposition import CONTENT_TYPE
 from pykueue.kube.acceptor import Acceptor, own_limits
 from pykueue.kube.port import Kube
@@ -36,6 +38,9 @@ IDLE_SECONDS: Final = 600
 GRACE_SECONDS: Final = 0.3
 """How long a request in flight may take to end when we stop."""
 GZIP_LEVEL: Final = 1
+"""Already reduces the metrics to a few percent; aiohttp's default would take three times as long."""
+GZIP_BITS: Final = 16 + zlib.MAX_WBITS
+"""Selects the format of gzip."""
 
 
 class EndpointError(Exception):
@@ -88,11 +93,15 @@ class Endpoints:
         *,
         webhooks: Webhooks,
         context: ssl.SSLContext,
-        page: Callable[[], bytes],
+        page: Callable[[], Generator[None, None, list[bytes]]],
         missing: Callable[[], Iterable[str]],
         aggregated: AggregatedServer | None = None,
+        reviewed: Callable[[str, int, float], None] | None = None,
     ) -> None:
         self.plan = plan
+        self.clock = clock
+        self.reviewed = reviewed
+        """Called with the path, status and seconds of each request to a webhook that there is."""
         self.aggregated = aggregated
         self.webhooks = webhooks
         self.context = context
@@ -160,6 +169,17 @@ class Endpoints:
         return port
 
     async def webhook(self, request: web.Request) -> web.StreamResponse:
+        """Answer a webhook request, and report how that went."""
+        began, status = self.clock.moment(), 500
+        try:
+            response = await self.review(request)
+            status = response.status
+            return response
+        finally:
+            if self.reviewed is not None and is_webhook(request.path):
+                self.reviewed(request.path, status, (self.clock.moment() - began) / MICROS)
+
+    async def review(self, request: web.Request) -> web.StreamResponse:
         """Answer a webhook request."""
         if request.method != "POST":
             return text_response(405, f"{request.method} is not supported for webhooks; POST a review")
@@ -206,16 +226,27 @@ class Endpoints:
         if status != OK:
             return refused(status)
         try:
-            body = self.page()
+            pieces = await in_steps(self.page())
         except Exception:
             LOG.exception("metrics: cannot collect")
             return text_response(500, "the metrics could not be collected; see the log of the manager")
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("Accept-Encoding", "").lower():
-            # Level 1 already reduces the text to a few percent; aiohttp's default would take three times as long.
-            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            pieces = [await asyncio.to_thread(compressed, pieces)]
             headers["Content-Encoding"] = "gzip"
-        return web.Response(body=body, headers=headers)
+        response = web.StreamResponse(headers=headers)
+        response.content_length = sum(map(len, pieces))
+        await response.prepare(request)
+        for piece in pieces if request.method != "HEAD" else ():
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+
+def compressed(pieces: Iterable[bytes]) -> bytes:
+    """The pieces in the format of gzip."""
+    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_BITS)
+    return b"".join((*(packer.compress(piece) for piece in pieces), packer.flush()))
 
 
 async def sent(request: web.Request, answer: Answer, size: int) -> web.StreamResponse:

@@ -248,6 +248,11 @@ class Webhooks:
         return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *noted)[:WARNINGS_MAX])
 
 
+def is_webhook(path: str) -> bool:
+    """Whether there is a webhook at a path."""
+    return path in HOOKS or path == CONVERT_PATH
+
+
 def body_max(path: str) -> int:
     """The largest body of a request at a path."""
     return CONVERSION_BYTES_MAX if path == CONVERT_PATH else ADMISSION_BYTES_MAX

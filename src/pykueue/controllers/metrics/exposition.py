@@ -11,6 +11,8 @@ from typing import Final
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
+STEP_LINES: Final = 1_000
+"""Lines that are written and encoded in one step, in a few milliseconds."""
 WHOLE_MAX: Final = 2**53
 """Beyond this, floats cannot represent all integers exactly."""
 
@@ -49,6 +51,27 @@ def number(value: float) -> str:
     return str(whole) if whole == value and -WHOLE_MAX < whole < WHOLE_MAX else repr(value)
 
 
-def text_of(lines: Iterable[str]) -> bytes:
-    """The lines as bytes; invalid Unicode in one must not spoil the rest."""
-    return "\n".join((*lines, "")).encode(errors="replace")
+class Text:
+    """A text in the making. Its lines are encoded in pieces, because at once a long text would take too long."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.pieces: list[bytes] = []
+
+    def encode_many(self) -> bool:
+        """Encode the lines if there are many; returns whether there were."""
+        if len(self.lines) < STEP_LINES:
+            return False
+        self.encode()
+        return True
+
+    def encode(self) -> None:
+        """Encode the lines; invalid Unicode in one must not spoil the rest."""
+        if self.lines:
+            self.pieces.append("\n".join((*self.lines, "")).encode(errors="replace"))
+            self.lines.clear()
+
+    def whole(self) -> list[bytes]:
+        """The text, in pieces."""
+        self.encode()
+        return self.pieces

@@ -1,16 +1,18 @@
 """Metric families of queues and workloads: names, labels and buckets; those of Kueue as its dashboards use them.
 
-Left out, because the features are not built: `kueue_cluster_queue_weighted_share`, `kueue_cohort_weighted_share` and
-`kueue_local_queue_admission_fair_sharing_usage` (fair sharing), `kueue_pod_scheduling_gate_removal_seconds` (pods as a
-kind of job), `multikueue_workloads_dispatched_total` and `multikueue_workloads_admitted_total` (MultiKueue), and
-`kueue_replaced_workload_slices_total` (elastic jobs; Kueue does not serve it either).
+docs/metrics.md lists those of Kueue that are left out, because their features are not built.
 """
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from pykueue.base.struct import Frozen
+
+Source: TypeAlias = Literal["ClusterQueue", "LocalQueue", "Cohort", "Workload"]
+"""A kind of object that metrics can have custom labels of."""
 
 ROLE: Final = "replica_role"
 QUEUE: Final = ("cluster_queue",)
@@ -41,28 +43,58 @@ class Family(Frozen):
     help: str
     labels: tuple[str, ...]
     buckets: tuple[float, ...] = ()
+    source: Source | None = None
+    """The kind of object that a series is about; custom labels of that kind are added to it."""
+    by_workload: bool = False
+    """Whether custom labels of Workloads are added, too."""
 
 
 ALL: Final[list[Family]] = []
 """Every family, in the order in which they are shown."""
 
 
-def counter(name: str, labels: tuple[str, ...], text: str) -> Family:
+def counter(name: str, labels: tuple[str, ...], text: str, *, by_workload: bool = False) -> Family:
     """Define a counter."""
-    ALL.append(Family(name, Kind.COUNTER, text, (*labels, ROLE)))
-    return ALL[-1]
+    return defined(Family(name, Kind.COUNTER, text, (*labels, ROLE), (), source_of(labels), by_workload))
 
 
-def gauge(name: str, labels: tuple[str, ...], text: str) -> Family:
+def gauge(name: str, labels: tuple[str, ...], text: str, *, by_workload: bool = False) -> Family:
     """Define a gauge."""
-    ALL.append(Family(name, Kind.GAUGE, text, (*labels, ROLE)))
-    return ALL[-1]
+    return defined(Family(name, Kind.GAUGE, text, (*labels, ROLE), (), source_of(labels), by_workload))
 
 
-def histogram(name: str, labels: tuple[str, ...], buckets: tuple[float, ...], text: str) -> Family:
+def histogram(
+    name: str,
+    labels: tuple[str, ...],
+    buckets: tuple[float, ...],
+    text: str,
+    *,
+    source: Source | None = None,
+    by_workload: bool = False,
+) -> Family:
     """Define a histogram of durations."""
-    ALL.append(Family(name, Kind.HISTOGRAM, text, (*labels, ROLE), buckets))
-    return ALL[-1]
+    source = source or source_of(labels)
+    return defined(Family(name, Kind.HISTOGRAM, text, (*labels, ROLE), buckets, source, by_workload))
+
+
+def defined(family: Family) -> Family:
+    """Add a family to all families."""
+    ALL.append(family)
+    return family
+
+
+def source_of(labels: tuple[str, ...]) -> Source | None:
+    """The kind of object that a family with these labels is about."""
+    if labels[:2] == LOCAL:
+        return "LocalQueue"
+    if "cluster_queue" in labels or "preempting_cluster_queue" in labels:
+        return "ClusterQueue"
+    return "Cohort" if "cohort" in labels else None
+
+
+def with_labels(family: Family, more: tuple[str, ...]) -> Family:
+    """A family with more labels, before the last one."""
+    return replace(family, labels=(*family.labels[:-1], *more, family.labels[-1])) if more else family
 
 
 # The scheduler.
@@ -85,6 +117,7 @@ CREATION_SECONDS: Final = histogram(
     ("job_kind",),
     CREATION,
     "Time between the creation of a job and that of its Workload.",
+    source="LocalQueue",
 )
 
 # ClusterQueues.
@@ -92,6 +125,7 @@ PENDING: Final = gauge(
     "kueue_pending_workloads",
     (*QUEUE, "status"),
     "Workloads that wait: in line (active), or set aside until something changes (inadmissible).",
+    by_workload=True,
 )
 PENDING_SHAPES: Final = gauge(
     "kueue_pending_scheduling_hashes",
@@ -163,7 +197,9 @@ PREEMPTED: Final = counter(
     "Workloads that had to leave for one of this ClusterQueue.",
 )
 RESERVING_NOW: Final = gauge("kueue_reserving_active_workloads", QUEUE, "Workloads that hold quota.")
-ADMITTED_NOW: Final = gauge("kueue_admitted_active_workloads", QUEUE, "Workloads that are admitted and not finished.")
+ADMITTED_NOW: Final = gauge(
+    "kueue_admitted_active_workloads", QUEUE, "Workloads that are admitted and not finished.", by_workload=True
+)
 QUEUE_STATUS: Final = gauge(
     "kueue_cluster_queue_status", (*QUEUE, "status"), "1 for the state it is in: pending, active or terminating."
 )
@@ -219,9 +255,15 @@ LOCAL_RESERVED: Final = counter("kueue_local_queue_quota_reserved_workloads_tota
 LOCAL_RESERVED_WAIT: Final = histogram(
     "kueue_local_queue_quota_reserved_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, RESERVED_WAIT.help
 )
-LOCAL_ADMITTED: Final = counter("kueue_local_queue_admitted_workloads_total", (*LOCAL, *PRIORITY), ADMITTED.help)
+LOCAL_ADMITTED: Final = counter(
+    "kueue_local_queue_admitted_workloads_total", (*LOCAL, *PRIORITY), ADMITTED.help, by_workload=True
+)
 LOCAL_ADMITTED_WAIT: Final = histogram(
-    "kueue_local_queue_admission_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, ADMITTED_WAIT.help
+    "kueue_local_queue_admission_wait_time_seconds",
+    (*LOCAL, *PRIORITY),
+    SHORT_WAITS,
+    ADMITTED_WAIT.help,
+    by_workload=True,
 )
 LOCAL_CHECKS_WAIT: Final = histogram(
     "kueue_local_queue_admission_checks_wait_time_seconds", (*LOCAL, *PRIORITY), SHORT_WAITS, CHECKS_WAIT.help
@@ -239,7 +281,9 @@ LOCAL_EVICTED: Final = counter(
     "kueue_local_queue_evicted_workloads_total", (*LOCAL, *EVICTION, *PRIORITY), EVICTED.help
 )
 LOCAL_RESERVING_NOW: Final = gauge("kueue_local_queue_reserving_active_workloads", LOCAL, RESERVING_NOW.help)
-LOCAL_ADMITTED_NOW: Final = gauge("kueue_local_queue_admitted_active_workloads", LOCAL, ADMITTED_NOW.help)
+LOCAL_ADMITTED_NOW: Final = gauge(
+    "kueue_local_queue_admitted_active_workloads", LOCAL, ADMITTED_NOW.help, by_workload=True
+)
 LOCAL_STATUS: Final = gauge(
     "kueue_local_queue_status", (*LOCAL, "active"), "1 for what its condition Active says: True, False or Unknown."
 )
@@ -249,6 +293,29 @@ LOCAL_RESERVATION: Final = gauge(
 )
 LOCAL_USAGE: Final = gauge(
     "kueue_local_queue_resource_usage", (*LOCAL, "flavor", "resource"), "Quota of its admitted workloads."
+)
+
+# Families of our own.
+LINE_LENGTH: Final = gauge(
+    "pykueue_line_length",
+    (*QUEUE, "strategy"),
+    "Workloads that wait for quota of a ClusterQueue, active or inadmissible.",
+)
+FIRST_WAIT: Final = gauge(
+    "pykueue_line_first_wait_seconds",
+    (*QUEUE, "strategy"),
+    "Since when the first workload in line has its place, in seconds; 0 without one.",
+)
+WAITED: Final = counter(
+    "pykueue_wait_seconds_total",
+    (*QUEUE, "reason"),
+    "Seconds that workloads have waited for admission, summed over workloads, by what kept them.",
+)
+LOCAL_WAITED: Final = counter("pykueue_local_queue_wait_seconds_total", (*LOCAL, "reason"), WAITED.help)
+LOST_WORK: Final = counter(
+    "pykueue_lost_work_seconds_total",
+    (*QUEUE, "reason", "policy"),
+    "Seconds between the admission and the eviction of workloads, by reason and, after a preemption, by its policy.",
 )
 
 LOCAL_FAMILIES: Final[Mapping[str, Family]] = {

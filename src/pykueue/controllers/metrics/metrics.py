@@ -4,26 +4,39 @@
 replica that does not lead counts nothing and has no gauges of queues, since its engine does not run.
 """
 
-import platform
-import sys
-from collections.abc import Collection, Hashable, Mapping, Set
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Collection, Generator, Hashable, Iterator, Set
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from pykueue.api.config.file import Loaded
-from pykueue.api.core import Condition, controller_of, matches
+from pykueue.api.core import controller_of, matches
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
-from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
-from pykueue.base.units import MICROS, Instant, parse_instant
+from pykueue.base.turns import at_once
+from pykueue.base.units import parse_instant
 from pykueue.bridge.outbound import queued_since
 from pykueue.controllers.metrics import families, process
-from pykueue.controllers.metrics.exposition import head, pairs, start, text_of
-from pykueue.controllers.metrics.families import Family
+from pykueue.controllers.metrics.conditions import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    PREEMPTED,
+    READY,
+    RESERVED,
+    Conditions,
+    between,
+    held,
+    is_no_news,
+    since,
+)
+from pykueue.controllers.metrics.customlabels import CustomLabels
+from pykueue.controllers.metrics.exposition import Text, head
+from pykueue.controllers.metrics.families import Family, Source
 from pykueue.controllers.metrics.gauges import EnabledGauges, Reading, WorkloadCounts
 from pykueue.controllers.metrics.selfmetrics import SelfMetrics
 from pykueue.controllers.metrics.series import Gauges, Labels, Owner, Owners, Starts
+from pykueue.controllers.metrics.waittimes import Slot as WaitSlot
+from pykueue.controllers.metrics.waittimes import WaitTimes
 from pykueue.controllers.metrics.watchdog import Watchdog
 from pykueue.engine.engine import Engine
 from pykueue.engine.entries import Entry
@@ -32,18 +45,11 @@ from pykueue.jobs.batch import JobView
 from pykueue.kube.informer import Change, Informer
 
 Key = TypeVar("Key", bound=Hashable)
-Conditions: TypeAlias = Mapping[str, Condition]
-"""By type."""
-Slot: TypeAlias = str | tuple[str, str, str]
+Slot: TypeAlias = str | WaitSlot
 """The LocalQueue of a finished Workload; or the LocalQueue, reason and cause of one that is not admitted."""
 
-# Plain texts, since enum members are looked up six times as slowly, and every change needs them.
-RESERVED: Final = WorkloadCondition.QUOTA_RESERVED.value
-ADMITTED: Final = WorkloadCondition.ADMITTED.value
-READY: Final = WorkloadCondition.PODS_READY.value
-EVICTED: Final = WorkloadCondition.EVICTED.value
-FINISHED: Final = WorkloadCondition.FINISHED.value
-
+STEP: Final = 100
+"""Waiting times that one step counts."""
 LEADER: Final = "leader"
 STANDALONE: Final = "standalone"
 LOCAL: Final = frozenset(family.name for family in families.ALL if family.labels[:2] == families.LOCAL)
@@ -81,16 +87,21 @@ class Metrics:
         # Only the leader counts and has gauges, so every series has the leader's role, even after another replica took
         # over.
         role = (LEADER if configuration.leader_election.leader_elect else STANDALONE,)
-        self.plain = Owner(last=role)
-        self.queues, self.local_queues, self.cohorts = Owners(role), Owners(role), Owners(role)
+        self.custom = CustomLabels(chosen.custom_labels if gates["CustomMetricLabels"] else ())
+        named = {family.name: self.custom.family(family) for family in families.ALL}
+        self.plain = Owner((), role, named)
+        self.queues = Owners(role, named, lambda owner: self.custom.of_queue(owner[0]))
+        self.local_queues = Owners(role, named, lambda owner: self.custom.of_local_queue(f"{owner[1]}/{owner[0]}"))
+        self.cohorts = Owners(role, named, lambda owner: self.custom.of_cohort(owner[0]))
         self.starts = Starts(role)
         self.served = [
             (family, head(family.name, family.kind.value, family.help))
-            for family in families.ALL
+            for family in named.values()
             if self.is_served(family)
         ]
-        self.build = build_info()
+        self.build = process.build_info()
         self.kept = WorkloadCounts()
+        self.waits = WaitTimes()
         self.engine: Engine | None = None
         self.cluster: Watched | None = None
         self.self_metrics = SelfMetrics()
@@ -99,6 +110,7 @@ class Metrics:
     def watch(self, cluster: Watched, engine: Engine) -> None:
         """Count changes in a cluster while this engine leads."""
         self.cluster, self.engine = cluster, engine
+        self.custom.objects = cluster
         cluster.workloads.listen(self.workload_changed)
         cluster.cluster_queues.listen(self.queue_changed)
         cluster.local_queues.listen(self.local_queue_changed)
@@ -108,6 +120,7 @@ class Metrics:
 
     def cycle(self, success: bool, seconds: float, heads: Collection[Entry] | None = None) -> None:
         """Count a scheduling cycle; one with a known empty list of heads is not counted."""
+        self.lead()
         if heads is not None:
             if not heads:
                 return
@@ -137,6 +150,11 @@ class Metrics:
         """Whether this replica counts."""
         return self.engine is not None and self.engine.synced and self.engine.leading
 
+    def lead(self) -> None:
+        """Note whether this replica counts: waiting times are only those of the leader."""
+        if self.cluster is not None:
+            self.waits.lead(self.counts_now(), self.cluster.clock.moment())
+
     def knows_queue(self, name: str) -> bool:
         """Whether the ClusterQueue exists; nothing is counted for one that is gone."""
         return self.cluster is not None and self.cluster.cluster_queues.get(name) is not None
@@ -147,19 +165,26 @@ class Metrics:
         return local is not None and (self.selector is None or matches(self.selector, local.metadata.labels))
 
     def queue_changed(self, change: Change[ClusterQueue]) -> None:
-        """Drop the series of a deleted ClusterQueue."""
-        if change.new is None:
+        """Drop the series of a ClusterQueue that is deleted or has other custom labels."""
+        if self.is_over("ClusterQueue", change):
             self.queues.forget((change.key,))
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        """Drop the series of a LocalQueue that is deleted or no longer selected."""
-        if change.new is None or not self.has_metrics(change.key):
+        """Drop the series of a LocalQueue that is deleted, no longer selected, or has other custom labels."""
+        if self.is_over("LocalQueue", change) or not self.has_metrics(change.key):
             self.local_queues.forget(local_queue_labels(change.key))
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
-        """Drop the series of a deleted Cohort."""
-        if change.new is None:
+        """Drop the series of a Cohort that is deleted or has other custom labels."""
+        if self.is_over("Cohort", change):
             self.cohorts.forget((change.key,))
+
+    def is_over(self, kind: Source, change: Change[ClusterQueue] | Change[LocalQueue] | Change[Cohort]) -> bool:
+        """Whether the series of an object end with a change, because it is deleted or has other custom labels."""
+        old, new = change.old, change.new
+        if new is None:
+            return True
+        return old is not None and self.custom.values(kind, old.metadata) != self.custom.values(kind, new.metadata)
 
     def workload_changed(self, change: Change[Workload]) -> None:
         """Count the change of a Workload."""
@@ -198,10 +223,13 @@ class Metrics:
         """Move a Workload from one slot to another."""
         if before == after:
             return
+        assert self.cluster is not None, "`watch` is called first"
+        now = self.cluster.clock.moment()
         for slot, number in ((before, -1), (after, 1)):
             if isinstance(slot, str):
                 adjust(self.kept.finished, slot, number)
             elif slot is not None:
+                self.waits.add(slot, self.kept.unadmitted.get(slot, 0), now)
                 adjust(self.kept.unadmitted, slot, number)
 
     def created(self, seen: Workload) -> None:
@@ -214,41 +242,74 @@ class Metrics:
         since, until = job.metadata.creation_timestamp, seen.metadata.creation_timestamp
         if since is not None and until is not None:
             seconds = between(parse_instant(since), parse_instant(until))
-            self.plain.observe(families.CREATION_SECONDS, (owner.kind,), seconds)
+            custom = self.custom.of_local_queue(f"{seen.namespace}/{seen.spec.queue_name}")
+            self.plain.observe(families.CREATION_SECONDS, (owner.kind, *custom), seconds)
 
     # Rendering.
 
     def page(self) -> bytes:
         """All metrics as text."""
-        lines: list[str] = []
-        gauges = self.gauges()
-        for family, begin in self.served:
-            lines.append(begin)
-            if family.kind is families.Kind.GAUGE and family is not families.PREEMPTION_SKIPS:
-                self.starts.write(family, gauges.get(family.name, ()), lines)
-            else:
-                self.owners(family).write(family, lines)
-        self.self_metrics.write(lines)
-        self.watchdog.write(lines)
-        lines += self.build
-        process.write(lines)
-        return text_of(lines)
+        return b"".join(at_once(self.steps()))
 
-    def gauges(self) -> Gauges:
+    def steps(self) -> Generator[None, None, list[bytes]]:
+        """All metrics as pieces of a text; yields between steps of a few milliseconds each."""
+        gauges = yield from self.gauges()
+        text = Text()
+        for family, begin in self.served:
+            text.lines.append(begin)
+            for _ in self.series(family, gauges, text.lines):
+                if text.encode_many():
+                    yield
+        for part in (self.self_metrics.write(self.counts_now(), text.lines), self.watchdog.write(text.lines)):
+            for _ in part:
+                if text.encode_many():
+                    yield
+        text.lines += self.build
+        process.write(text.lines)
+        return text.whole()
+
+    def series(self, family: Family, gauges: Gauges, lines: list[str]) -> Iterator[None]:
+        """Add the series of a family, in steps."""
+        if family.kind is families.Kind.GAUGE and family.name != families.PREEMPTION_SKIPS.name:
+            return self.starts.write(family, gauges.get(family.name, ()), lines)
+        return self.owners(family).write(family, lines)
+
+    def gauges(self) -> Generator[None, None, Gauges]:
         """The present gauges of queues and cohorts, as far as this replica knows."""
-        if self.engine is None or not self.counts_now() or self.engine.now <= 0:
+        if self.cluster is None or self.engine is None:
             return {}
+        self.lead()
+        if not self.counts_now() or self.engine.now <= 0:
+            return {}
+        yield from self.add_waits(self.engine)
         known = self.engine.cohorts()
         for owner in [owner for owner in self.cohorts.known if owner[0] not in known]:
             # Cohorts without an object are removed with their last member.
             self.cohorts.forget(owner)
-        return Reading(self.engine, self.kept, self.shown, self.has_metrics if self.local else None).all()
+        has_metrics = self.has_metrics if self.local else None
+        now = self.cluster.clock.now()
+        return (yield from Reading(self.engine, now, self.kept, self.shown, self.custom, has_metrics).all())
+
+    def add_waits(self, engine: Engine) -> Generator[None, None, None]:
+        """Count how long workloads have waited since the last page, in steps."""
+        assert self.cluster is not None, "`watch` is called first"
+        waits = self.waits.read(self.kept.unadmitted, self.cluster.clock.moment())
+        for seen, ((key, reason, cause), seconds) in enumerate(waits, start=1):
+            if seen % STEP == 0:
+                yield
+            local = engine.local_queue(key)
+            if local is None or not self.knows_queue(local.queue):
+                continue
+            labels = (cause or reason,)
+            self.queues.of((local.queue,)).count(families.WAITED, labels, seconds)
+            if self.has_metrics(key):
+                self.local_queues.of(local_queue_labels(key)).count(families.LOCAL_WAITED, labels, seconds)
 
     def is_served(self, family: Family) -> bool:
         """Whether the Configuration enables a family."""
         if family.name in LOCAL:
             return self.local
-        return self.creation or family is not families.CREATION_SECONDS
+        return self.creation or family.name != families.CREATION_SECONDS.name
 
     def owners(self, family: Family) -> Owners | Owner:
         """The owners of a family's counts."""
@@ -297,8 +358,9 @@ class Transition:
                 self.add(families.RESERVED, self.priority)
                 self.took(families.RESERVED_WAIT, waited)
             if admitted:
-                self.add(families.ADMITTED, self.priority)
-                self.took(families.ADMITTED_WAIT, waited)
+                custom = self.metrics.custom.values("Workload", self.new.metadata)
+                self.add(families.ADMITTED, self.priority, local=custom)
+                self.took(families.ADMITTED_WAIT, waited, local=custom)
                 self.admitted(at_once=reserved)
         if self.new.status.scheduling_stats is not None:
             self.evicted()
@@ -347,8 +409,15 @@ class Transition:
                 self.before.get(READY),
                 self.after.get(EVICTED),
             )
-            if ready is not None and left is not None and self.whole is not None:
+            if left is None or self.whole is None:
+                continue
+            if ready is not None:
                 self.whole.observe(families.READY_TO_EVICTED, why, between(since(ready), since(left)))
+            admitted, preempted = self.before.get(ADMITTED), self.after.get(PREEMPTED)
+            if admitted is not None:
+                policy = preempted.reason if preempted is not None and one.reason == PREEMPTED else ""
+                seconds = between(since(admitted), since(left))
+                self.whole.count(families.LOST_WORK, (one.reason, policy), seconds)
 
     def released(self) -> None:
         """Observe the release of an evicted workload's quota."""
@@ -367,39 +436,21 @@ class Transition:
             last = 0.0 if admitted is None else between(since(admitted), self.now)
             self.took(families.EXECUTION, (past or 0) + last)
 
-    def add(self, family: Family, *labels: str) -> None:
-        """Count an event, for both queues."""
+    def add(self, family: Family, *labels: str, local: Labels = ()) -> None:
+        """Count an event, for both queues; `local` are more labels of the LocalQueue's."""
         if self.whole is not None:
             self.whole.count(family, labels)
         local_family = families.LOCAL_FAMILIES.get(family.name)
         if local_family is not None and self.local_queue is not None:
-            self.local_queue.count(local_family, labels)
+            self.local_queue.count(local_family, (*labels, *local))
 
-    def took(self, family: Family, seconds: float) -> None:
-        """Observe a duration, for both queues."""
+    def took(self, family: Family, seconds: float, local: Labels = ()) -> None:
+        """Observe a duration, for both queues; `local` are more labels of the LocalQueue's."""
         labels = (self.priority,)
         if self.whole is not None:
             self.whole.observe(family, labels, seconds)
         if self.local_queue is not None:
-            self.local_queue.observe(families.LOCAL_FAMILIES[family.name], labels, seconds)
-
-
-def held(seen: Workload | None) -> Conditions:
-    """The conditions of a Workload that are true."""
-    if seen is None:
-        return {}
-    return {condition.type: condition for condition in seen.status.conditions if condition.status == "True"}
-
-
-def is_no_news(old: Workload, new: Workload) -> bool:
-    """Whether nothing that is counted has changed."""
-    return (
-        old.status.conditions == new.status.conditions
-        and old.metadata.uid == new.metadata.uid
-        and old.spec.queue_name == new.spec.queue_name
-        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
-        and old.status.scheduling_stats == new.status.scheduling_stats
-    )
+            self.local_queue.observe(families.LOCAL_FAMILIES[family.name], (*labels, *local), seconds)
 
 
 def local_queue_labels(key: str) -> Labels:
@@ -415,32 +466,3 @@ def adjust(counts: dict[Key, int], key: Key, number: int) -> None:
         counts[key] = left
     else:
         counts.pop(key, None)
-
-
-def since(condition: Condition) -> Instant:
-    """The time of a condition's last transition."""
-    text = condition.last_transition_time
-    return Instant(0) if text is None else parse_instant(text)
-
-
-def between(start: Instant, end: Instant) -> float:
-    """The time between, in seconds."""
-    return max(0, end - start) / MICROS
-
-
-def build_info() -> tuple[str, str]:
-    """The version and build of this program, in Kueue's labels."""
-    try:
-        ours = f"v{version('pykueue')}"
-    except PackageNotFoundError:
-        ours = "unknown"
-    labels = {
-        "git_version": ours,
-        "git_commit": "",
-        "build_date": "",
-        "go_version": f"python{platform.python_version()}",
-        "compiler": sys.implementation.name,
-        "platform": f"{sys.platform}/{platform.machine()}",
-    }
-    name = "kueue_build_info"
-    return head(name, "gauge", "Version and build of this program."), start(name, pairs(labels, labels.values())) + "1"

@@ -1,12 +1,15 @@
-"""Process metrics from /proc, under the names that all exporters use."""
+"""Metrics of the process: those from /proc, under the names that all exporters use, and its version."""
 
 import os
+import platform
 import resource
+import sys
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from pykueue.controllers.metrics.exposition import head, number
+from pykueue.controllers.metrics.exposition import head, number, pairs, start
 
 PROC: Final = Path("/proc")
 
@@ -39,3 +42,21 @@ def readings(proc: Path) -> Iterator[tuple[str, str, str, float]]:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     infinite = most == resource.RLIM_INFINITY
     yield "process_max_fds", "gauge", "Limit of open files and connections.", float("inf") if infinite else most
+
+
+def build_info() -> tuple[str, str]:
+    """The version and build of this program, in Kueue's labels."""
+    try:
+        ours = f"v{version('pykueue')}"
+    except PackageNotFoundError:
+        ours = "unknown"
+    labels = {
+        "git_version": ours,
+        "git_commit": "",
+        "build_date": "",
+        "go_version": f"python{platform.python_version()}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{platform.machine()}",
+    }
+    name = "kueue_build_info"
+    return head(name, "gauge", "Version and build of this program."), start(name, pairs(labels, labels.values())) + "1"

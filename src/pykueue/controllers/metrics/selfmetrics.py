@@ -1,5 +1,6 @@
-"""Counts of our own requests and reconciles, under the names that Go controllers use."""
+"""Counts of our own requests, writes and reconciles, under the names that Go controllers use where there are such."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from pykueue.base.timers import WALL
@@ -28,6 +29,29 @@ REQUESTS: Final = Family(
     "rest_client_requests_total", Kind.COUNTER, "Responses of the API server.", ("code", "method", "host")
 )
 
+WEBHOOKS: Final = Family(
+    "controller_runtime_webhook_requests_total",
+    Kind.COUNTER,
+    "Requests to webhooks by the status of the response.",
+    ("webhook", "code"),
+)
+WEBHOOK_SECONDS: Final = Family(
+    "controller_runtime_webhook_latency_seconds",
+    Kind.HISTOGRAM,
+    "Duration of requests to webhooks.",
+    ("webhook",),
+    RECONCILE_SECONDS,
+)
+WRITES: Final = Family(
+    "pykueue_api_writes_total",
+    Kind.COUNTER,
+    "Writes of the controllers by kind and verb, and `ok` or why they failed.",
+    ("kind", "verb", "result"),
+)
+LEADING: Final = Family(
+    "pykueue_leading", Kind.GAUGE, "1 while this replica leads and has read all objects, 0 otherwise.", ()
+)
+
 CLOCK_OFFSET: Final = Family(
     "pykueue_clock_offset_seconds", Kind.GAUGE, "How far the wall clock is ahead of the timestamps of this process.", ()
 )
@@ -37,6 +61,11 @@ CLOCK_STEPS: Final = Family(
 CLOCK_SUSPENDS: Final = Family(
     "pykueue_clock_suspends_total", Kind.COUNTER, "How often the machine was suspended while this process ran.", ()
 )
+
+
+COUNTED: Final = (RECONCILES, ERRORS, SECONDS, REQUESTS, WEBHOOKS, WEBHOOK_SECONDS, WRITES)
+ALL: Final = (DEPTH, *COUNTED, LEADING, CLOCK_OFFSET, CLOCK_STEPS, CLOCK_SUSPENDS)
+"""Every family of this module."""
 
 
 class SelfMetrics:
@@ -58,19 +87,29 @@ class SelfMetrics:
         """Count a response of the API server."""
         self.counts.count(REQUESTS, (code, method, host))
 
-    def write(self, lines: list[str]) -> None:
-        """Add the families with their series."""
+    def reviewed(self, webhook: str, code: int, seconds: float) -> None:
+        """Count a request to a webhook, which is named by its path."""
+        self.counts.count(WEBHOOKS, (webhook, str(code)))
+        self.counts.observe(WEBHOOK_SECONDS, (webhook,), seconds)
+
+    def wrote(self, kind: str, verb: str, result: str) -> None:
+        """Count a write of the controllers."""
+        self.counts.count(WRITES, (kind, verb, result))
+
+    def write(self, leads: bool, lines: list[str]) -> Iterator[None]:
+        """Add the families with their series, in steps."""
         lines.append(head(DEPTH.name, DEPTH.kind.value, DEPTH.help))
         depths = [((one.name, one.name), len(one.queue.ready)) for one in self.controllers]
-        self.starts.write(DEPTH, depths, lines)
-        for family in (RECONCILES, ERRORS, SECONDS, REQUESTS):
+        yield from self.starts.write(DEPTH, depths, lines)
+        for family in COUNTED:
             lines.append(head(family.name, family.kind.value, family.help))
-            self.counts.write(family, lines)
+            yield from self.counts.write(family, lines)
         WALL.look()
         for family, value in (
+            (LEADING, float(leads)),
             (CLOCK_OFFSET, round(WALL.offset_nanos / 1e9, 3)),
             (CLOCK_STEPS, WALL.steps),
             (CLOCK_SUSPENDS, WALL.suspends),
         ):
             lines.append(head(family.name, family.kind.value, family.help))
-            self.starts.write(family, [((), value)], lines)
+            yield from self.starts.write(family, [((), value)], lines)

@@ -4,9 +4,9 @@ Counting takes a few dictionary operations: it happens for every workload, while
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pykueue.controllers.metrics.exposition import bucket_ends, bucket_start, number, pairs, start
 from pykueue.controllers.metrics.families import Family, Kind
@@ -15,6 +15,10 @@ Labels: TypeAlias = tuple[str, ...]
 Sample: TypeAlias = tuple[Labels, float]
 Gauges: TypeAlias = Mapping[str, Sequence[Sample]]
 """Present values, by the name of the family."""
+Named: TypeAlias = Mapping[str, Family]
+"""Families that have more labels than usual, by name."""
+OFTEN: Final = 500
+"""Series between two steps."""
 
 
 class Counter:
@@ -24,7 +28,7 @@ class Counter:
 
     def __init__(self, family: Family, labels: Labels) -> None:
         self.start = start(family.name, pairs(family.labels, labels))
-        self.value = 0
+        self.value = 0.0
 
 
 class Histogram:
@@ -60,12 +64,13 @@ class Histogram:
 class Owner:
     """The counts of one queue or cohort: for each family, by the labels that are not the owner's own."""
 
-    __slots__ = ("counters", "first", "histograms", "last")
+    __slots__ = ("counters", "first", "histograms", "last", "named")
 
-    def __init__(self, first: Labels = (), last: Labels = ()) -> None:
+    def __init__(self, first: Labels = (), last: Labels = (), named: Named | None = None) -> None:
         self.first = first
         self.last = last
         """The values of the first and the last labels, which all its series share."""
+        self.named = named or {}
         self.counters: dict[str, dict[Labels, Counter]] = {}
         self.histograms: dict[str, dict[Labels, Histogram]] = {}
 
@@ -76,12 +81,13 @@ class Owner:
             known = self.counters[family.name] = {}
         found = known.get(labels)
         if found is None:
+            family = self.named.get(family.name, family)
             found = known[labels] = Counter(family, (*self.first, *labels, *self.last))
         return found
 
-    def count(self, family: Family, labels: Labels) -> None:
-        """Count an event."""
-        self.counter(family, labels).value += 1
+    def count(self, family: Family, labels: Labels, by: float = 1) -> None:
+        """Count an event, or add an amount."""
+        self.counter(family, labels).value += by
 
     def put(self, family: Family, labels: Labels, value: int) -> None:
         """Set a value."""
@@ -94,40 +100,47 @@ class Owner:
             known = self.histograms[family.name] = {}
         found = known.get(labels)
         if found is None:
+            family = self.named.get(family.name, family)
             found = known[labels] = Histogram(family, (*self.first, *labels, *self.last))
         found.observe(seconds)
 
-    def write(self, family: Family, lines: list[str]) -> None:
-        """Add the series of a family."""
+    def write(self, family: Family, lines: list[str]) -> Iterator[None]:
+        """Add the series of a family, in one step."""
         if family.kind is Kind.HISTOGRAM:
             for histogram in self.histograms.get(family.name, {}).values():
                 histogram.write(lines)
         else:
-            lines += [f"{one.start}{one.value}" for one in self.counters.get(family.name, {}).values()]
+            lines += [f"{one.start}{number(one.value)}" for one in self.counters.get(family.name, {}).values()]
+        yield
 
 
 class Owners:
     """The counts of all queues, or of all cohorts."""
 
-    def __init__(self, last: Labels = ()) -> None:
+    def __init__(
+        self, last: Labels = (), named: Named | None = None, custom: Callable[[Labels], Labels] = lambda _: ()
+    ) -> None:
         self.last = last
+        self.named = named
+        self.custom = custom
+        """The values of the custom labels of an owner."""
         self.known: dict[Labels, Owner] = {}
 
     def of(self, owner: Labels) -> Owner:
         """The counts of one owner, created if necessary."""
         found = self.known.get(owner)
         if found is None:
-            found = self.known[owner] = Owner(owner, self.last)
+            found = self.known[owner] = Owner(owner, (*self.custom(owner), *self.last), self.named)
         return found
 
     def forget(self, owner: Labels) -> None:
         """Drop an owner with its series."""
         self.known.pop(owner, None)
 
-    def write(self, family: Family, lines: list[str]) -> None:
-        """Add the series of a family."""
-        for owner in self.known.values():
-            owner.write(family, lines)
+    def write(self, family: Family, lines: list[str]) -> Iterator[None]:
+        """Add the series of a family, one owner at a time."""
+        for owner in list(self.known.values()):
+            yield from owner.write(family, lines)
 
 
 class Starts:
@@ -137,8 +150,8 @@ class Starts:
         self.last = last
         self.known: dict[str, dict[Labels, str]] = {}
 
-    def write(self, family: Family, samples: Iterable[Sample], lines: list[str]) -> None:
-        """Add the series of a family, and drop cached texts of those that are gone."""
+    def write(self, family: Family, samples: Sequence[Sample], lines: list[str]) -> Iterator[None]:
+        """Add the series of a family in steps, and drop cached texts of those that are gone."""
         known = self.known.get(family.name, {})
         there: dict[Labels, str] = {}
         for labels, value in samples:
@@ -147,4 +160,7 @@ class Starts:
                 begin = start(family.name, pairs(family.labels, (*labels, *self.last)))
             there[labels] = begin
             lines.append(f"{begin}{number(value)}")
+            if len(there) % OFTEN == 0:
+                yield
         self.known[family.name] = there
+        yield

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from time import CLOCK_MONOTONIC, clock_gettime, monotonic, pthread_getcpuclockid
 from types import FrameType
@@ -175,12 +175,12 @@ class Watchdog:
             if frame is not None:
                 self.seen.append((task_name(loop), stack_of(frame)))
 
-    def write(self, lines: list[str]) -> None:
-        """Add the families with their series."""
+    def write(self, lines: list[str]) -> Iterator[None]:
+        """Add the families with their series, in steps."""
         lines.append(head(DELAY.name, DELAY.kind.value, DELAY.help))
-        self.delays.write(DELAY, lines)
+        yield from self.delays.write(DELAY, lines)
         lines.append(head(LONGEST.name, LONGEST.kind.value, LONGEST.help))
-        self.starts.write(LONGEST, [((), self.longest)], lines)
+        yield from self.starts.write(LONGEST, [((), self.longest)], lines)
 
 
 def task_name(loop: asyncio.AbstractEventLoop) -> str:

@@ -12,7 +12,7 @@ from pykueue.engine.decisions import Overlap
 from pykueue.engine.engine import Engine
 from pykueue.engine.entries import Entry, Postponed
 from pykueue.engine.forest import root_of
-from pykueue.engine.items import Item, Shape
+from pykueue.engine.items import Item
 from pykueue.engine.model import ClusterQueue, StopPolicy
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.quota import QuotaNode, ancestors
@@ -176,65 +176,6 @@ def uses_flavor(engine: Engine, name: str) -> bool:
 def uses_check(engine: Engine, name: str) -> bool:
     """Return whether some ClusterQueue requires an AdmissionCheck."""
     return any(rule.check == name for queue in engine.queues() for rule in queue.checks)
-
-
-class Line(Frozen):
-    """How many pending workloads and shapes of a queue are active, and how many are parked until something changes.
-
-    A workload that only steps aside for the head of a StrictFIFO queue is active. In a queue that cannot admit, all are
-    parked.
-    """
-
-    active: int = 0
-    parked: int = 0
-    active_shapes: int = 0
-    parked_shapes: int = 0
-
-
-def line(engine: Engine, name: str) -> Line:
-    """Return the pending counts of a ClusterQueue. The cost is linear in its classes and in workloads parked alone."""
-    pending = engine.world.pending[name]
-    whole = len(pending)
-    active = sum(group.size for group in pending.classes.values() if group.parked is None) + len(pending.aside)
-    in_line: set[object] = {key for key, group in pending.classes.items() if group.parked is None and group.size}
-    in_line.update(pending.parked[key].shape for key in pending.aside)
-    parked: set[object] = {key for key, group in pending.classes.items() if group.parked is not None and group.size}
-    parked.update(item.shape for item in pending.parked.values() if item.key not in pending.aside)
-    if not can_admit(engine, name):
-        return Line(0, whole, 0, len(in_line | parked))
-    return Line(active, whole - active, len(in_line), len(parked))
-
-
-def can_admit(engine: Engine, name: str) -> bool:
-    """Return whether the workloads of a ClusterQueue are considered in cycles."""
-    return engine.world.can_admit(engine.world.forest.queues[name])
-
-
-def lines_of_local_queues(engine: Engine, name: str) -> dict[str, Line]:
-    """Return the pending counts of each LocalQueue of a ClusterQueue, without the shapes."""
-    keys = sorted(engine.local_queues_of(name))
-    if len(keys) == 1:
-        return {keys[0]: line(engine, name)}
-    found = dict.fromkeys(keys, Line())
-    active, stepped_aside = can_admit(engine, name), engine.world.pending[name].aside
-    for item, parked in engine.pending(name):
-        known = found.get(item.workload.local_queue, Line())
-        waits = not active or (parked and item.key not in stepped_aside)
-        found[item.workload.local_queue] = Line(known.active + (not waits), known.parked + waits)
-    return found
-
-
-def requested(engine: Engine, name: str) -> dict[str, int]:
-    """Return the sum of what all pending workloads of a ClusterQueue request, by resource."""
-    shapes: dict[Shape, int] = {}
-    for item, _ in engine.pending(name):
-        shapes[item.shape] = shapes.get(item.shape, 0) + 1
-    found: dict[str, int] = {}
-    for shape, times in shapes.items():
-        for totals in shape.totals:
-            for resource, amount in totals:
-                found[resource] = found.get(resource, 0) + amount * times
-    return found
 
 
 class Position(Frozen):
