@@ -167,7 +167,7 @@ def test_users_may_not_see_the_quota_of_others() -> None:
             "job-viewer",
             "pending-workloads-lq-viewer",
         )
-    }
+    } | {"pykueue-query-role"}
     selector = labelled["kueue-batch-user-role"]["aggregationRule"]["clusterRoleSelectors"]
     assert selector == [{"matchLabels": {user: "true"}}]
 

@@ -1,6 +1,6 @@
-"""The visibility API in a cluster: the Service and the APIServices by which the API server forwards calls to us.
+"""Our aggregated APIs in a cluster: the Service and the APIServices by which the API server forwards calls to us.
 
-Names and fields are Kueue's.
+Names and fields are Kueue's, but for the APIService of our own group.
 """
 
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from pykueue.api.config.types import SYSTEM_NAMESPACE
 from pykueue.api.core import Tree
 from pykueue.api.install.install import ACCOUNT, SELECTED, Install, named
+from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
 from pykueue.api.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
 
 SERVICE: Final = "kueue-visibility-server"
@@ -36,17 +37,21 @@ def visibility(install: Install) -> tuple[Tree, ...]:
         "metadata": named(SERVICE, install.namespace),
         "spec": {"ports": [port], "selector": SELECTED},
     }
-    return (service, *(api_service(install, version) for version in sorted(VISIBILITY_VERSIONS)))
+    return (
+        service,
+        *(api_service(install, VISIBILITY_GROUP, version) for version in sorted(VISIBILITY_VERSIONS)),
+        api_service(install, QUERY_GROUP, QUERY_VERSION),
+    )
 
 
-def api_service(install: Install, version: str) -> Tree:
-    """Tells the API server who serves a version."""
+def api_service(install: Install, group: str, version: str) -> Tree:
+    """Tells the API server who serves a version of a group."""
     return {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
-        "metadata": named(f"{version}.{VISIBILITY_GROUP}"),
+        "metadata": named(f"{version}.{group}"),
         "spec": {
-            "group": VISIBILITY_GROUP,
+            "group": group,
             "groupPriorityMinimum": 100,
             # As in Kueue. The server proves by its own certificate who it is; ours is not checked.
             "insecureSkipTLSVerify": True,
