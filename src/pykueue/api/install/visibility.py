@@ -14,6 +14,7 @@ from pykueue.api.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
 SERVICE: Final = "kueue-visibility-server"
 GATE: Final = "VisibilityOnDemand"
 RBAC: Final = "rbac.authorization.k8s.io"
+FLOW: Final = "flowcontrol.apiserver.k8s.io"
 
 
 def is_served(install: Install) -> bool:
@@ -60,6 +61,49 @@ def api_service(install: Install, group: str, version: str) -> Tree:
             "versionPriority": 100,
         },
     }
+
+
+def visibility_flow(install: Install) -> tuple[Tree, ...]:
+    """Limits on the calls of users, as an API server's flow control has them; Kueue's own, for those who want them."""
+    name = "kueue-visibility"
+    level: Tree = {
+        "apiVersion": f"{FLOW}/v1",
+        "kind": "PriorityLevelConfiguration",
+        "metadata": named(name),
+        "spec": {
+            "type": "Limited",
+            "limited": {
+                "nominalConcurrencyShares": 10,
+                "lendablePercent": 90,
+                "limitResponse": {"type": "Queue", "queuing": {"queues": 16, "handSize": 4, "queueLengthLimit": 50}},
+            },
+        },
+    }
+    rule: Tree = {
+        "apiGroups": [VISIBILITY_GROUP, QUERY_GROUP],
+        "clusterScope": True,
+        "namespaces": ["*"],
+        "resources": ["*"],
+        "verbs": ["*"],
+    }
+    groups = ("system:unauthenticated", "system:authenticated")
+    schema: Tree = {
+        "apiVersion": f"{FLOW}/v1",
+        "kind": "FlowSchema",
+        "metadata": named(name),
+        "spec": {
+            "priorityLevelConfiguration": {"name": name},
+            "matchingPrecedence": 9000,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [
+                {
+                    "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
+                    "resourceRules": [rule],
+                }
+            ],
+        },
+    }
+    return (level, schema)
 
 
 def reader_binding(install: Install) -> Tree:
