@@ -8,7 +8,17 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Synced
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
 
-CALL = AggregatedCall("v1beta2", "clusterqueues/pendingworkloads", "", "main")
+
+class Anyone:
+    """A caller who may do everything."""
+
+    name = "ann"
+
+    async def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+        return True
+
+
+CALL = AggregatedCall("v1beta2", "clusterqueues/pendingworkloads", "", "main", Anyone())
 
 
 def nothing() -> Cluster:

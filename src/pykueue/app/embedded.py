@@ -27,6 +27,7 @@ from pykueue.apiserver.verbs.registry import Registry
 from pykueue.app.admission import AdmissionAdapter
 from pykueue.app.controllers import CONTROLLERS, Controllers, end
 from pykueue.app.jobboard import JobBoard
+from pykueue.app.queries import queries
 from pykueue.base.clock import Clock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
@@ -137,6 +138,7 @@ class Local:
         """The API groups that our controllers answer, as the Configuration has them."""
         if self.plan.loaded.gates.values["VisibilityOnDemand"]:
             yield PendingWorkloads(lambda: self.controllers.cluster, lambda: self.controllers.pump.engine).group
+            yield queries(lambda: self.controllers)
 
     def reason(self, key: str) -> Tree | None:
         """The condition that is about to be written to a pending Workload; None if there is nothing new."""

@@ -14,6 +14,7 @@ import uvloop
 from pykueue.api.config.file import Loaded
 from pykueue.api.config.types import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from pykueue.app.controllers import CONTROLLERS, Controllers, LostError
+from pykueue.app.queries import queries
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
@@ -108,7 +109,8 @@ class Manager:
         proxy = FrontProxy(self.reading, self.clock, self.configuration.tls)
         if self.certificates is not None:
             self.certificates.shown = proxy.certified
-        return AggregatedServer((pending.group,), proxy, Rights(self.reading, self.clock))
+        groups = (pending.group, queries(lambda: controllers))
+        return AggregatedServer(groups, proxy, Rights(self.reading, self.clock))
 
     def candidacy(self) -> Leadership:
         """Leader election as configured."""

@@ -16,6 +16,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.turns import in_steps
 from pykueue.bridge.pendingrows import rows_of_local_queue, rows_of_queue
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.queries import check_leads
 from pykueue.engine.engine import Engine
 from pykueue.kube.aggregated import (
     AggregatedCall,
@@ -23,15 +24,11 @@ from pykueue.kube.aggregated import (
     AggregatedResource,
     bad_request,
     not_found,
-    unavailable,
 )
 from pykueue.kube.informer import Informer
 
 OF_QUEUES: Final = AggregatedResource("clusterqueues", "clusterqueue", PENDING_WORKLOADS, SUMMARY)
 OF_LOCAL_QUEUES: Final = AggregatedResource("localqueues", "localqueue", PENDING_WORKLOADS, SUMMARY, namespaced=True)
-RETRY_SECONDS: Final = 2
-FOLLOWS: Final = "this replica of the manager does not lead, and only the leader knows the order; try again"
-UNREAD: Final = "the manager has not read all queues and workloads yet; try again"
 
 
 class PendingWorkloads:
@@ -48,11 +45,7 @@ class PendingWorkloads:
 
     async def answer(self, call: AggregatedCall) -> bytes:
         """A PendingWorkloadsSummary, in JSON."""
-        engine = self.engine()
-        if not engine.leading:
-            raise unavailable(FOLLOWS, RETRY_SECONDS)
-        if not engine.synced:
-            raise unavailable(UNREAD, RETRY_SECONDS)
+        engine = check_leads(self.engine())
         return summary(call.version, await in_steps(self.rows(engine, call)))
 
     def rows(self, engine: Engine, call: AggregatedCall) -> Generator[None, None, list[bytes]]:

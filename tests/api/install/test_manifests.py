@@ -167,7 +167,7 @@ def test_users_may_not_see_the_quota_of_others() -> None:
             "job-viewer",
             "pending-workloads-lq-viewer",
         )
-    }
+    } | {"pykueue-query-role"}
     selector = labelled["kueue-batch-user-role"]["aggregationRule"]["clusterRoleSelectors"]
     assert selector == [{"matchLabels": {user: "true"}}]
 
@@ -195,3 +195,16 @@ def test_the_visibility_api_has_kueues_names_and_goes_with_its_gate() -> None:
 
 def test_each_part_is_a_part() -> None:
     assert sum(len(manifests(Install(), only=(part,))) for part in PARTS) == len(manifests(Install()))
+
+
+def test_flow_control_of_the_aggregated_apis_is_kueues_and_only_printed_on_request() -> None:
+    trees: list[Any] = list(manifests(Install(), ("visibility-apf",)))
+    assert [(tree["kind"], tree["metadata"]["name"]) for tree in trees] == [
+        ("PriorityLevelConfiguration", "kueue-visibility"),
+        ("FlowSchema", "kueue-visibility"),
+    ]
+    assert trees[1]["spec"]["rules"][0]["resourceRules"][0]["apiGroups"] == [
+        "visibility.kueue.x-k8s.io",
+        "query.pykueue.io",
+    ]
+    assert not [tree for tree in manifests(Install()) if text(tree, "metadata", "name") == "kueue-visibility"]

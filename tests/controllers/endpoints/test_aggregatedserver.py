@@ -1,8 +1,10 @@
 """Is an aggregated API answered for the API server's users alone? Real TLS, with a front proxy of its own."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from multidict import CIMultiDict
 
 from pykueue.base.clock import ManualClock, SystemClock
+from pykueue.controllers.endpoints import aggregatedserver
 from pykueue.controllers.endpoints.aggregatedserver import AggregatedServer
 from pykueue.controllers.endpoints.endpoints import Endpoints, Listening
 from pykueue.controllers.endpoints.frontproxy import AUTHENTICATION, FrontProxy, RemoteUser, Trust, trust_in
@@ -19,7 +22,14 @@ from pykueue.controllers.endpoints.frontproxy import ConfigMap as StoredMap
 from pykueue.controllers.endpoints.rights import Attributes, Rights
 from pykueue.controllers.endpoints.webhooks import Webhooks
 from pykueue.jobs.admit_world import AdmitWorld
-from pykueue.kube.aggregated import AggregatedCall, AggregatedError, AggregatedGroup, AggregatedResource, unavailable
+from pykueue.kube.aggregated import (
+    BODY_MAX,
+    AggregatedCall,
+    AggregatedError,
+    AggregatedGroup,
+    AggregatedResource,
+    unavailable,
+)
 from pykueue.kube.certmaking import renewed
 from pykueue.kube.port import ACCESS_REVIEWS, CONFIG_MAPS, NotFoundError, Resource, UnansweredError
 from pykueue.kube.tls import server_context
@@ -30,6 +40,9 @@ from tests.prometheus import rendered
 GROUP = "lines.example.com"
 OPEN = AggregatedResource("queues", "queue", "line", "Line")
 OWN = AggregatedResource("benches", "bench", "line", "Line", namespaced=True)
+SECOND = AggregatedResource("benches", "bench", "length", "Length", namespaced=True)
+ASKED = AggregatedResource("questions", "question", "", "Question")
+SLOW_SECONDS = 0.3
 USER = {"X-Remote-User": "ann", "X-Remote-Group": "g"}
 
 
@@ -55,7 +68,9 @@ class Server(Faulty):
         spec = msgspec.json.decode(body)["spec"]
         self.asked.append(spec)
         wanted = spec["resourceAttributes"]
-        return msgspec.json.encode({"status": {"allowed": spec["user"] == "ann" and wanted["name"] != "secret"}})
+        return msgspec.json.encode(
+            {"status": {"allowed": spec["user"] == "ann" and "secret" not in (wanted["name"], wanted["namespace"])}}
+        )
 
 
 def told(authority: Authority, names: str = '["front-proxy"]') -> dict[str, str]:
@@ -71,7 +86,11 @@ def told(authority: Authority, names: str = '["front-proxy"]') -> dict[str, str]
 async def echo(call: AggregatedCall) -> bytes:
     if call.name == "later":
         raise unavailable("this replica does not lead", 2)
-    return msgspec.json.encode(call)
+    if call.name == "slow":
+        await asyncio.sleep(SLOW_SECONDS)
+    tree = {name: getattr(call, name) for name in ("version", "resource", "namespace", "name", "query")}
+    seen = [await call.caller.may("list", "kueue.x-k8s.io", "workloads", space) for space in ("red", "secret")]
+    return msgspec.json.encode(tree | {"body": call.body.decode(), "caller": call.caller.name, "may": seen})
 
 
 async def known(namespace: str, owner: object) -> AdmitWorld:
@@ -88,7 +107,12 @@ class Setup:
         self.endpoints = endpoints
 
     async def get(
-        self, path: str, certificate: str = "front-proxy", headers: dict[str, str] | None = None, verb: str = "GET"
+        self,
+        path: str,
+        certificate: str = "front-proxy",
+        headers: dict[str, str] | None = None,
+        verb: str = "GET",
+        body: bytes = b"",
     ) -> tuple[int, Any]:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -96,13 +120,14 @@ class Setup:
             context.load_cert_chain(self.folder / f"{certificate}.crt", self.folder / f"{certificate}.key")
         url = f"https://127.0.0.1:{self.endpoints.aggregated_port}{path}"
         connector = aiohttp.TCPConnector(ssl=context)
+        data = BytesIO(body) if body else None
         async with (
             aiohttp.ClientSession(connector=connector) as client,
-            client.request(verb, url, headers=USER if headers is None else headers) as answer,
+            client.request(verb, url, headers=USER if headers is None else headers, data=data) as answer,
         ):
-            body = await answer.read()
+            found = await answer.read()
             self.headers = answer.headers
-            return answer.status, msgspec.json.decode(body) if body.startswith(b"{") else body.decode()
+            return answer.status, msgspec.json.decode(found) if found.startswith(b"{") else found.decode()
 
 
 @asynccontextmanager
@@ -125,7 +150,7 @@ async def running(folder: Path, names: str = '["front-proxy"]') -> AsyncIterator
         page=rendered,
         missing=tuple,
         aggregated=AggregatedServer(
-            [AggregatedGroup(GROUP, ("v2", "v1"), (OPEN, OWN), echo)], proxy, Rights(server, clock)
+            [AggregatedGroup(GROUP, ("v2", "v1"), (OPEN, OWN, SECOND, ASKED), echo)], proxy, Rights(server, clock)
         ),
     )
     await endpoints.start()
@@ -146,8 +171,11 @@ async def test_a_call_of_the_front_proxy_is_answered_for_its_user(tmp_path: Path
             "namespace": "red",
             "name": "b",
             "query": {"limit": ["3", "4"]},
+            "body": "",
+            "caller": "ann",
+            "may": [True, False],
         }
-        (asked,) = setup.server.asked
+        asked = setup.server.asked[0]
         assert (asked["user"], asked["groups"]) == ("ann", ["g", "system:authenticated"])
         assert asked["resourceAttributes"] == {
             "verb": "get",
@@ -208,7 +236,15 @@ async def test_discovery_says_what_there_is(tmp_path: Path) -> None:
         _, tree = await setup.get(f"/apis/{GROUP}")
         assert (tree["kind"], tree["preferredVersion"]["version"]) == ("APIGroup", "v2")
         _, tree = await setup.get(f"/apis/{GROUP}/v1")
-        assert [one["name"] for one in tree["resources"]] == ["queues", "queues/line", "benches", "benches/line"]
+        assert [one["name"] for one in tree["resources"]] == [
+            "queues",
+            "queues/line",
+            "benches",
+            "benches/line",
+            "benches/length",
+            "questions",
+        ]
+        assert tree["resources"][-1]["verbs"] == ["create"]
         accepted = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
         code, tree = await setup.get("/apis", headers={**USER, "Accept": accepted})
         assert (code, tree["kind"], tree["apiVersion"]) == (200, "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
@@ -232,9 +268,31 @@ async def test_wrong_calls_get_a_status(tmp_path: Path) -> None:
             assert (await setup.get(f"{root}/{path}"))[0] == 404, path
         assert (await setup.get(f"/apis/{GROUP}/v3/queues/q/line"))[0] == 404
         assert (await setup.get(f"{root}/queues/q/line", verb="POST"))[0] == 405
+        assert (await setup.get(f"{root}/questions"))[0] == 405
+        assert (await setup.get(f"{root}/questions/x", verb="POST"))[0] == 404
+        assert (await setup.get(root, verb="POST"))[0] == 405
         assert (await setup.get("/healthz", "", {}))[0] == 200
         setup.server.down = True
         assert (await setup.get(f"{root}/queues/new/line"))[0] == 503
+
+
+async def test_a_question_is_created_with_its_body(tmp_path: Path) -> None:
+    async with running(tmp_path) as setup:
+        path = f"/apis/{GROUP}/v1/questions"
+        code, tree = await setup.get(path, verb="POST", body=b"why?")
+        assert (code, tree["resource"], tree["name"], tree["body"]) == (201, "questions", "", "why?")
+        assert (setup.server.asked[0]["resourceAttributes"]["verb"]) == "create"
+        code, tree = await setup.get(path, verb="POST", body=b"?" * (BODY_MAX + 1))
+        assert (code, tree["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_only_so_many_calls_are_answered_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregatedserver, "ANSWERED_MAX", 2)
+    async with running(tmp_path) as setup:
+        path = f"/apis/{GROUP}/v1/queues/slow/line"
+        codes = [code for code, _ in await asyncio.gather(*(setup.get(path) for _ in range(5)))]
+        assert sorted(codes) == [200, 200, 429, 429, 429]
+        assert (await setup.get(path))[0] == 200
 
 
 async def test_until_the_front_proxy_is_known_nobody_is_answered(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,7 @@
 The parts are in `crds`, `rbac`, `webhooks`, `visibility` and `deployment`; their parameters are `install.Install`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import yaml
@@ -13,10 +13,10 @@ from pykueue.api.install.crds import crds
 from pykueue.api.install.deployment import configured, deployed, flow, namespaced
 from pykueue.api.install.install import Install
 from pykueue.api.install.rbac import rbac
-from pykueue.api.install.visibility import visibility
+from pykueue.api.install.visibility import visibility, visibility_flow
 from pykueue.api.install.webhooks import webhooks
 
-PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
+PARTS: Final[dict[str, Callable[[Install], tuple[Tree, ...]]]] = {
     "namespace": namespaced,
     "crds": lambda install: crds(install.namespace, install.service),
     "rbac": rbac,
@@ -27,6 +27,8 @@ PARTS: Final[Mapping[str, Callable[[Install], tuple[Tree, ...]]]] = {
     "webhooks": webhooks,
 }
 """The parts of an installation. The webhooks are last, since from then on the server calls the manager."""
+OPTIONAL: Final[dict[str, Callable[[Install], tuple[Tree, ...]]]] = {"visibility-apf": visibility_flow}
+"""Parts that are printed only if they are named."""
 
 
 class Writer(yaml.SafeDumper):
@@ -47,7 +49,7 @@ Writer.add_representer(str, text_node)
 
 def manifests(install: Install, only: Collection[str] = PARTS) -> tuple[Tree, ...]:
     """Every object of an installation, or of some of its parts."""
-    return tuple(tree for part, make in PARTS.items() if part in only for tree in make(install))
+    return tuple(tree for part, make in (PARTS | OPTIONAL).items() if part in only for tree in make(install))
 
 
 def rendered(trees: Iterable[Tree]) -> str:

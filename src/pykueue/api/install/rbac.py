@@ -14,12 +14,15 @@ from pykueue.api.install.install import ACCOUNT, Install, named
 from pykueue.api.install.visibility import is_served, reader_binding
 from pykueue.api.kinds import KINDS
 from pykueue.api.names import GROUP, Label
+from pykueue.api.query import CLUSTER_PREVIEWS, ESTIMATES, EXPLANATIONS, PREVIEWS, QUERY_GROUP
 from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP
 
 MUTATING: Final = "kueue-mutating-webhook-configuration"
 VALIDATING: Final = "kueue-validating-webhook-configuration"
 AUTOSCALING: Final = KINDS["ProvisioningRequest"].group
 RBAC: Final = "rbac.authorization.k8s.io"
+GET: Final = ("get",)
+CREATE: Final = ("create",)
 READ: Final = ("get", "list", "watch")
 WRITE: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
@@ -122,6 +125,7 @@ def rbac(install: Install) -> tuple[Tree, ...]:
         aggregated("kueue-batch-user-role", Label.BATCH_USER.value),
         *leaf_roles(),
         *pending_roles(),
+        *query_roles(),
     )
 
 
@@ -176,3 +180,18 @@ def pending_roles() -> Iterator[Tree]:
         labels = (("rbac.kueue.x-k8s.io/role", f"{short}-viewer"), *((part, "true") for part in parts))
         rule = rights(VISIBILITY_GROUP, (f"{plural}/{PENDING_WORKLOADS}",), READ)
         yield cluster_role(f"kueue-{short}-viewer-role", (rule,), labels)
+
+
+def query_roles() -> Iterator[Tree]:
+    """The roles to ask why, when and what if: of one's own namespace, and of the cluster."""
+    own = (
+        rights(QUERY_GROUP, tuple(f"{plural}/{EXPLANATIONS}" for plural in ("localqueues", "workloads")), GET),
+        rights(QUERY_GROUP, (f"workloads/{ESTIMATES}",), GET),
+        rights(QUERY_GROUP, (PREVIEWS,), CREATE),
+    )
+    cluster = (
+        rights(QUERY_GROUP, (f"clusterqueues/{EXPLANATIONS}",), GET),
+        rights(QUERY_GROUP, (CLUSTER_PREVIEWS,), CREATE),
+    )
+    for short, rules, parts in (("query", own, EVERYONE), ("cluster-query", cluster, ADMINS)):
+        yield cluster_role(f"pykueue-{short}-role", rules, tuple((part, "true") for part in parts))

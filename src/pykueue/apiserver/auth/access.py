@@ -11,6 +11,7 @@ from typing import Final, Literal
 from pykueue.api.core import Json, Tree
 from pykueue.api.jobsummary import FINISHED_JOBS, OWN_GROUP, SUMMARIES
 from pykueue.api.names import Annotation
+from pykueue.api.query import ESTIMATES, EXPLANATIONS, PREVIEWS, QUERY_GROUP
 from pykueue.api.trees import text
 from pykueue.api.visibility import PENDING_WORKLOADS, VISIBILITY_GROUP
 from pykueue.apiserver.auth.users import User, Users
@@ -25,6 +26,7 @@ from pykueue.kube.port import Resource
 ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 READ: Final = ("get", "list", "watch")
 CREATE: Final = ("create",)
+GET: Final = ("get",)
 LIST: Final = ("list",)
 KUEUE: Final = "kueue.x-k8s.io"
 EVENTS: Final = "events.k8s.io"
@@ -60,6 +62,10 @@ USER_RULES: Final = (
     Rule("own", READ, EVENTS, ("events",)),
     Rule("own", READ, KUEUE, ("localqueues", "localqueues/status", "workloads", "workloads/status")),
     Rule("own", READ, VISIBILITY_GROUP, (f"localqueues/{PENDING_WORKLOADS}",)),
+    Rule(
+        "own", GET, QUERY_GROUP, (f"localqueues/{EXPLANATIONS}", f"workloads/{ESTIMATES}", f"workloads/{EXPLANATIONS}")
+    ),
+    Rule("own", CREATE, QUERY_GROUP, (PREVIEWS,)),
     Rule("own", LIST, OWN_GROUP, (FINISHED_JOBS, SUMMARIES)),
     Rule("cluster", READ, "", ("nodes",)),
     # kubectl lists them before it says that there is no such kind; OpenAPI tells everyone what is in them.
@@ -72,6 +78,8 @@ USER_RULES: Final = (
         KUEUE,
         ("admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies", "workloadpriorityclasses"),
     ),
+    # Names of workloads in other namespaces are left out.
+    Rule("cluster", GET, QUERY_GROUP, (f"clusterqueues/{EXPLANATIONS}",)),
     Rule("cluster", CREATE, "authorization.k8s.io", ("selfsubjectaccessreviews", "selfsubjectrulesreviews")),
     Rule("cluster", CREATE, "authentication.k8s.io", ("selfsubjectreviews",)),
 )

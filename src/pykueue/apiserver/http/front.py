@@ -15,7 +15,7 @@ from pykueue.api.core import Tree
 from pykueue.apiserver.auth.access import Access
 from pykueue.apiserver.auth.accessreviews import review
 from pykueue.apiserver.http import openapiv2
-from pykueue.apiserver.http.aggregatedapi import AggregatedApi
+from pykueue.apiserver.http.aggregatedapi import AggregatedApi, AuthorizedIdentity
 from pykueue.apiserver.http.discovery import Discovery, version_answer
 from pykueue.apiserver.http.openapi import OpenApi
 from pykueue.apiserver.http.ownapi import OwnApi, is_own
@@ -132,7 +132,7 @@ class Front:
         if self.own is not None and is_own(call):
             return await self.own.answer(call, request, who)
         if call.group in self.aggregated.groups and self.discovery.knows(call.group, call.version):
-            return await self.aggregated.answer(call, request)
+            return await self.aggregated.answer(call, request, AuthorizedIdentity(who, self.access))
         if not self.discovery.knows(call.group, call.version):
             return text_response(404, NO_PAGE)
         if request.verb == "HEAD":

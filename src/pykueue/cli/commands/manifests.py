@@ -9,7 +9,7 @@ from pykueue.api.config.types import DEFAULT_NAMESPACE
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.install.deployment import shipped
 from pykueue.api.install.install import Install
-from pykueue.api.install.manifests import PARTS, rendered
+from pykueue.api.install.manifests import OPTIONAL, PARTS, rendered
 from pykueue.api.install.manifests import manifests as made
 from pykueue.base.text import printable
 from pykueue.cli.flags import tolerating_unknown_gates
@@ -38,10 +38,11 @@ from pykueue.cli.manifestfiles import content, unreadable
 )
 @click.option(
     "--only",
-    type=click.Choice([*PARTS]),
+    type=click.Choice([*PARTS, *OPTIONAL]),
     multiple=True,
     metavar="PART",
-    help=f"Print only this part: {', '.join(PARTS)}; repeatable.",
+    help=f"Print only this part: {', '.join(PARTS)}, or {', '.join(OPTIONAL)}, which is not printed otherwise;"
+    " repeatable.",
 )
 def manifests(
     namespace: str,

@@ -11,10 +11,12 @@ from pykueue.api.core import Json, Tree
 from pykueue.controllers.endpoints.frontproxy import FrontProxy, RemoteUser
 from pykueue.controllers.endpoints.rights import Attributes, Rights
 from pykueue.kube.aggregated import (
+    BODY_MAX,
     AggregatedCall,
     AggregatedError,
     AggregatedGroup,
     AggregatedResource,
+    too_many,
     unavailable,
 )
 
@@ -30,6 +32,27 @@ UNPROVEN: Final = (
     "the request names no user"
 )
 RETRY_SECONDS: Final = 1
+ANSWERED_MAX: Final = 32
+"""The most calls on resources at a time: an answer may be large, and is in memory until it is sent."""
+METHODS: Final = {"GET": "get", "POST": "create"}
+
+
+class AuthorizedUser:
+    """A user behind the API server, who has asked something."""
+
+    def __init__(self, user: RemoteUser, rights: Rights) -> None:
+        self.user = user
+        self.rights = rights
+
+    @property
+    def name(self) -> str:
+        """The name of the user."""
+        return self.user.name
+
+    async def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+        """Whether the user may use a verb on a resource."""
+        plural, _, subresource = resource.partition("/")
+        return await self.rights.granted(self.user, Attributes(verb, group, "*", plural, subresource, namespace, ""))
 
 
 class AggregatedServer:
@@ -39,6 +62,8 @@ class AggregatedServer:
         self.groups = {group.name: group for group in groups}
         self.proxy = proxy
         self.rights = rights
+        self.answering = 0
+        """How many calls on resources are in progress."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """The response to a request; errors are Status objects."""
@@ -61,18 +86,21 @@ class AggregatedServer:
         user = self.proxy.identify(certificate, request.headers)
         if user is None:
             raise AggregatedError(401, "Unauthorized", UNPROVEN)
-        if request.method != "GET":
-            message = "the server does not allow this method on the requested resource"
-            raise AggregatedError(405, "MethodNotAllowed", message, {})
+        if request.method not in METHODS:
+            raise disallowed()
         match path.split("/")[1:]:
+            case ["apis", name, version, *rest] if (
+                rest and name in self.groups and version in self.groups[name].versions
+            ):
+                return await self.resource(self.groups[name], version, rest, user, request)
+            case _ if request.method != "GET":
+                raise disallowed()
             case ["apis"]:
                 return self.root(request.headers.get("Accept", ""))
             case ["apis", name] if name in self.groups:
                 return json_response(group_tree(self.groups[name]) | {"kind": "APIGroup", "apiVersion": "v1"})
             case ["apis", name, version] if name in self.groups and version in self.groups[name].versions:
                 return json_response(resource_list(self.groups[name], version))
-            case ["apis", name, version, *rest] if name in self.groups and version in self.groups[name].versions:
-                return await self.resource(self.groups[name], version, rest, user, request)
             case _:
                 return web.Response(status=404, text="404 page not found\n")
 
@@ -83,16 +111,25 @@ class AggregatedServer:
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
-        known = next((one for one in group.resources if [one.plural, one.subresource] == [rest[0], *rest[2:]]), None)
-        if known is None or known.namespaced != bool(namespace):
+        plural, name, subresource = (*rest, "", "")[:3]
+        known = next((one for one in group.resources if (one.plural, one.subresource) == (plural, subresource)), None)
+        if known is None or known.namespaced != bool(namespace) or bool(name) is not bool(subresource) or len(rest) > 3:
             raise AggregatedError(404, "NotFound", "the server could not find the requested resource", {})
-        name = rest[1]
-        await self.rights.check(
-            user, Attributes("get", group.name, version, known.plural, known.subresource, namespace, name)
-        )
-        query = {key: request.query.getall(key) for key in request.query}
-        body = await group.answer(AggregatedCall(version, known.path, namespace, name, query))
-        return await sent(request, body + b"\n")
+        if METHODS[request.method] != known.verb:
+            raise disallowed()
+        wanted = Attributes(known.verb, group.name, version, known.plural, known.subresource, namespace, name)
+        await self.rights.check(user, wanted)
+        if self.answering >= ANSWERED_MAX:
+            raise too_many("the manager answers many such calls already; try again", RETRY_SECONDS)
+        self.answering += 1
+        try:
+            query = {key: request.query.getall(key) for key in request.query}
+            caller = AuthorizedUser(user, self.rights)
+            body = await body_of(request) if known.verb == "create" else b""
+            found = await group.answer(AggregatedCall(version, known.path, namespace, name, caller, query, body))
+            return await sent(request, found + b"\n", 201 if known.verb == "create" else 200)
+        finally:
+            self.answering -= 1
 
     def root(self, accept: str) -> web.Response:
         """All groups, with their resources if the client asks for aggregated discovery."""
@@ -124,15 +161,19 @@ def resource_list(group: AggregatedGroup, version: str) -> Tree:
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group.name}/{version}",
-        "resources": [entry for one in group.resources for entry in entries(one)],
+        "resources": [entry for same in group.by_plural() for entry in entries(same)],
     }
 
 
-def entries(one: AggregatedResource) -> Iterator[Json]:
-    """A resource and its subresource."""
+def entries(same: tuple[AggregatedResource, ...]) -> Iterator[Json]:
+    """A resource and its subresources."""
+    one = same[0]
+    verbs: list[Json] = [sub.verb for sub in same if not sub.subresource]
     shared: Tree = {"namespaced": one.namespaced, "kind": one.kind}
-    yield {"name": one.plural, "singularName": one.singular, **shared, "verbs": []}
-    yield {"name": one.path, "singularName": "", **shared, "verbs": ["get"]}
+    yield {"name": one.plural, "singularName": one.singular, **shared, "verbs": verbs}
+    for sub in same:
+        if sub.subresource:
+            yield {"name": sub.path, "singularName": "", **shared, "kind": sub.kind, "verbs": [sub.verb]}
 
 
 def aggregated(group: AggregatedGroup) -> Tree:
@@ -140,18 +181,28 @@ def aggregated(group: AggregatedGroup) -> Tree:
     versions: list[Json] = []
     for version in group.versions:
         resources: list[Json] = []
-        for one in group.resources:
-            kind: Tree = {"group": group.name, "version": version, "kind": one.kind}
-            resources.append(
+        for same in group.by_plural():
+            one = same[0]
+            verbs: list[Json] = [sub.verb for sub in same if not sub.subresource]
+            listed: Tree = {
+                "resource": one.plural,
+                "responseKind": {"group": group.name, "version": version, "kind": one.kind},
+                "scope": "Namespaced" if one.namespaced else "Cluster",
+                "singularResource": one.singular,
+                "verbs": verbs,
+            }
+            subresources: list[Json] = [
                 {
-                    "resource": one.plural,
-                    "responseKind": kind,
-                    "scope": "Namespaced" if one.namespaced else "Cluster",
-                    "singularResource": one.singular,
-                    "verbs": [],
-                    "subresources": [{"subresource": one.subresource, "responseKind": kind, "verbs": ["get"]}],
+                    "subresource": sub.subresource,
+                    "responseKind": {"group": group.name, "version": version, "kind": sub.kind},
+                    "verbs": [sub.verb],
                 }
-            )
+                for sub in same
+                if sub.subresource
+            ]
+            if subresources:
+                listed["subresources"] = subresources
+            resources.append(listed)
         versions.append({"version": version, "resources": resources, "freshness": "Current"})
     return {"metadata": {"name": group.name}, "versions": versions}
 
@@ -180,9 +231,26 @@ def refusal(error: AggregatedError) -> web.Response:
     return response
 
 
-async def sent(request: web.Request, body: bytes) -> web.StreamResponse:
+def disallowed() -> AggregatedError:
+    """The resource has no such verb."""
+    return AggregatedError(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+    )
+
+
+async def body_of(request: web.Request) -> bytes:
+    """The body of a request, up to a limit."""
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > BODY_MAX:
+            raise AggregatedError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_MAX}")
+    return bytes(body)
+
+
+async def sent(request: web.Request, body: bytes, status: int) -> web.StreamResponse:
     """Send an object in pieces."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response = web.StreamResponse(status=status, headers={"Content-Type": "application/json"})
     response.content_length = len(body)
     await response.prepare(request)
     for start in range(0, len(body), PIECE_BYTES):

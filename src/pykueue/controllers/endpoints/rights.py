@@ -42,12 +42,15 @@ class Rights:
 
     async def check(self, user: RemoteUser, wanted: Attributes) -> None:
         """Raise `AggregatedError` if a user may not do this, or the API server does not say."""
+        if not await self.granted(user, wanted):
+            raise forbidden(user, wanted)
+
+    async def granted(self, user: RemoteUser, wanted: Attributes) -> bool:
+        """Whether a user may do this; raises `AggregatedError` if the API server does not say."""
         try:
-            allowed = await self.may(user, wanted)
+            return await self.may(user, wanted)
         except (KubeError, msgspec.DecodeError) as error:
             raise unavailable(f"the API server did not say whether you may do this: {error}", RETRY_SECONDS) from error
-        if not allowed:
-            raise forbidden(user, wanted)
 
     async def may(self, user: RemoteUser, wanted: Attributes) -> bool:
         """Whether a user may do this."""
@@ -74,10 +77,11 @@ class Rights:
 def forbidden(user: RemoteUser, wanted: Attributes) -> AggregatedError:
     """The user may not do this, in Kubernetes' words."""
     where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
-    subject = f'{wanted.resource}.{wanted.group} "{wanted.name}"'
+    subject = f"{wanted.resource}.{wanted.group}" + (f' "{wanted.name}"' if wanted.name else "")
+    resource = f"{wanted.resource}/{wanted.subresource}" if wanted.subresource else wanted.resource
     message = (
         f'{subject} is forbidden: User "{user.name}" cannot {wanted.verb} resource '
-        f'"{wanted.resource}/{wanted.subresource}" in API group "{wanted.group}" {where}'
+        f'"{resource}" in API group "{wanted.group}" {where}'
     )
     details: Tree = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
     return AggregatedError(403, "Forbidden", message, details)
