@@ -25,8 +25,10 @@ COMMANDS: Final = {
     "describe": "pykueue.cli.commands.passthrough",
     "down": "pykueue.cli.commands.status",
     "edit": "pykueue.cli.commands.passthrough",
+    "explain": "pykueue.cli.commands.explain",
     "export": "pykueue.cli.commands.export",
     "get": "pykueue.cli.commands.passthrough",
+    "history": "pykueue.cli.commands.history",
     "hold": "pykueue.cli.commands.hold",
     "jobs": "pykueue.cli.commands.jobs",
     "list": "pykueue.cli.commands.list",
@@ -65,8 +67,10 @@ SUMMARIES: Final = {
     "describe": "Show details of an object, with kubectl.",
     "down": "Stop the server started by `pykueue up`.",
     "edit": "Edit an object, with kubectl.",
+    "explain": "Explain why a job waits or was evicted, or who holds a queue.",
     "export": "Print queues, users and waiting Jobs as YAML for a cluster.",
     "get": "Show objects, with kubectl.",
+    "history": "List what was decided about a job, and when.",
     "hold": "Keep jobs from running until they are released.",
     "jobs": "List jobs: those that run or wait, or those that have finished.",
     "list": "List queues, Workloads, flavors and the like.",
@@ -120,6 +124,7 @@ OTHER_NAMES: Final = {
     "submit": "run",
     "tail": "logs -f",
     "users": "user",
+    "why": "explain",
 }
 """What other tools call our commands."""
 COMMON_OPTIONS: Final = frozenset(

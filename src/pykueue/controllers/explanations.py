@@ -11,7 +11,7 @@ from pykueue.api.names import GROUP, WorkloadCondition
 from pykueue.api.query import EXPLANATIONS
 from pykueue.api.workload import Workload, held
 from pykueue.base.turns import in_steps
-from pykueue.base.units import Instant, format_instant, parse_instant
+from pykueue.base.units import parse_instant
 from pykueue.bridge.explanations import (
     Naming,
     named_queue,
@@ -39,6 +39,9 @@ NAMESPACES_MAX: Final = 16
 """The rights of a caller are asked in at most so many namespaces; workloads of any others are not named."""
 
 
+EPOCH: Final = "1970-01-01T00:00:00Z"
+
+
 class Explanations:
     """Explains workloads and queues."""
 
@@ -59,10 +62,11 @@ class Explanations:
         causes = await in_steps(of_workload(engine, key, pump.recent))
         if causes is None:
             # The engine forgets a workload that has finished.
-            over = finished_at(self.cluster().workloads.get(key))
-            if over is None:
+            known = self.cluster().workloads.get(key)
+            if known is None or held(known, WorkloadCondition.FINISHED) is None:
                 raise not_found(GROUP, OF_WORKLOADS.plural, call.name)
-            causes = WorkloadCauses(key, State.FINISHED, over, QueueCause("", ""), recent=pump.recent.of(key))
+            since = parse_instant(known.metadata.creation_timestamp or EPOCH)
+            causes = WorkloadCauses(key, State.FINISHED, since, QueueCause("", ""), recent=pump.recent.of(key))
         name = await self.naming(call, workloads_in(causes))
         return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
 
@@ -94,12 +98,6 @@ class Explanations:
             return title(workloads, key, call.namespace) if key.partition("/")[0] in seen else HIDDEN
 
         return name
-
-
-def finished_at(workload: Workload | None) -> Instant | None:
-    """When a Workload has finished; None if it has not, or does not exist."""
-    found = None if workload is None else held(workload, WorkloadCondition.FINISHED)
-    return None if found is None else parse_instant(found.last_transition_time or format_instant(Instant(0)))
 
 
 async def readable(caller: Caller, own: str, namespaces: tuple[str, ...]) -> frozenset[str]:

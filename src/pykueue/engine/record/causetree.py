@@ -77,7 +77,7 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
         case State.STOPPING:
             return "stops", "is evicted and stops; its quota is released when its pods are gone"
         case State.FINISHED:
-            return "finished", f"has finished, at {format_instant(causes.since)}, and needs no quota"
+            return "finished", "has finished and needs no quota"
         case _:
             assert_never(causes.state)
 
