@@ -206,9 +206,22 @@ def limit_name(limit: Limit) -> str:
 
 def room_of(room: Room) -> FlavorRoom:
     """The numbers of a queue in a flavor."""
-    amounts = (room.nominal, room.used, room.free, room.borrowable, room.borrowed, room.lent, room.most)
-    texts = (amount_text(room.resource, one) for one in amounts)
-    return FlavorRoom(room.flavor, room.resource, *texts, limited_by=limit_name(room.limit))
+
+    def text(amount: int) -> str:
+        return amount_text(room.resource, amount)
+
+    return FlavorRoom(
+        room.flavor,
+        room.resource,
+        nominal=text(room.nominal),
+        used=text(room.used),
+        free=text(room.free),
+        borrowable=text(room.borrowable),
+        borrowed=text(room.borrowed),
+        lent=text(room.lent),
+        most=text(room.most),
+        limited_by=limit_name(room.limit),
+    )
 
 
 def flavor_of(cause: FlavorCause) -> FlavorRoom:

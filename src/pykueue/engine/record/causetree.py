@@ -190,10 +190,8 @@ def admission_nodes(causes: WorkloadCauses) -> Iterator[Node]:
     """What a workload holds."""
     if causes.admission is None or causes.state is State.FINISHED:
         return
-    children = ()
-    if causes.borrows:
-        children = (Node("borrows", "its ClusterQueue borrows; the owners of that quota may take it back"),)
-    yield Node("holds", f"quota: it {taken(causes.admission, 0)}", children)
+    borrows = Node("borrows", "its ClusterQueue borrows; the owners of that quota may take it back")
+    yield Node("holds", f"quota: it {taken(causes.admission, 0)}", (borrows,) if causes.borrows else ())
 
 
 def check_nodes(causes: WorkloadCauses) -> Iterator[Node]:
