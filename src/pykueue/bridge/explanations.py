@@ -247,7 +247,7 @@ def eviction_of(cause: EvictionCause) -> Eviction:
         time_of(cause.started_at),
         cause.still_waits,
         cause.victims,
-        tuple(map(considered_text, cause.considered)),
+        tuple(considered_text(one, cause.by or "it") for one in cause.considered),
     )
 
 

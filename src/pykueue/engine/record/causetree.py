@@ -234,7 +234,7 @@ def eviction_nodes(found: EvictionCause | None) -> Iterator[Node]:
         children.append(Node("preemptor", preemptor_text(found, who)))
         if found.victims > 1:
             children.append(Node("victims", f"{found.victims} workloads had to leave for it together"))
-        children += [Node("alternative", considered_text(one)) for one in found.considered]
+        children += [Node("alternative", considered_text(one, who)) for one in found.considered]
     elif found.noted is not None:
         text = f"evicted at {at}: {evicted_text(found.noted)}"
     else:
@@ -260,10 +260,10 @@ def preemptor_text(found: EvictionCause, who: str) -> str:
     return f"whether {who} started is not recorded"
 
 
-def considered_text(one: Considered) -> str:
+def considered_text(one: Considered, who: str) -> str:
     """A flavor that the preemptor tried."""
     why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "it would have to borrow"
-    return f"it tried flavor {one.flavor} for pod set {one.pod_set} ({one.mode}): {why}"
+    return f"{who} tried flavor {one.flavor} for pod set {one.pod_set} ({one.mode}): {why}"
 
 
 def ways_node(ways: Iterable[Way], state: State) -> Node | None:

@@ -28,6 +28,8 @@ QUEUES_MAX: Final = 50
 OTHERS_MAX: Final = 3
 """How many of those with room are named."""
 STEP: Final = 1_000
+ELSEWHERE: Final = Fix("name another queue")
+"""What need not be said if such a queue is named."""
 WAYS_MAX: Final = 8
 
 
@@ -53,7 +55,8 @@ def ways_of(
     if short and queue is not None and not blocked_for_good(found):
         ways.append((yield from awaited(world, queue, nearest_of_each_resource(short))))
     yield
-    ways += yield from other_queues(world, item)
+    others = yield from other_queues(world, item)
+    ways = [one for one in ways if not (others and one == ELSEWHERE)] + others
     ways += shrinking(item, found)
     ways += [Fix(text) for text in dict.fromkeys(fixes(ranked, pod_sets)) if text]
     if queue is not None:

@@ -8,10 +8,16 @@ from msgspec.structs import replace
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import (
     Admit,
+    Bypassed,
+    DeferredFit,
     Evict,
+    FailedChecks,
+    NoLongerFits,
     Obstacle,
     OverCapacity,
+    Overlap,
     PodSetObstacles,
+    Queued,
     Short,
     Unassigned,
     Why,
@@ -38,8 +44,11 @@ from pykueue.engine.record.parsing import preemption, unassigned
 from pykueue.engine.record.recent import Noted, Recent, waits_since
 from pykueue.engine.record.remedies import excess, ways_of
 from pykueue.engine.record.rooms import covered, is_consistent, obstacles_of, planner, requests_of
+from pykueue.engine.wording import message
 from pykueue.engine.world import World
 
+PLAIN: Final = (Queued(), Bypassed(), Overlap(), DeferredFit(), NoLongerFits(), FailedChecks())
+"""Reasons without details, which their messages alone identify."""
 FIRST_MAX: Final = 5
 """How many of those ahead are named."""
 SEARCHED: Final = 5_000
@@ -130,7 +139,8 @@ def reason_of(engine: Engine, item: Item) -> tuple[str, Why | None]:
         return verdict
     if waiting is None:
         return "", item.reported
-    return waiting.reason, item.reported or unassigned(waiting.message)
+    plain = next((one for one in PLAIN if message(one) == waiting.message), None)
+    return waiting.reason, item.reported or plain or unassigned(waiting.message)
 
 
 def obstacles(world: World, queue: QuotaNode | None, item: Item, why: Why | None) -> tuple[PodSetObstacles, ...]:
