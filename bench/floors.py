@@ -8,6 +8,8 @@ import msgspec
 
 from bench import kernel
 from bench.depth import SHAPES, depths, dig
+from bench.explain import PENDING as EXPLAINED
+from bench.explain import explaining
 from bench.memory import PENDING, bytes_per_pending
 from bench.metricspage import QUEUES, page_cost
 from bench.shapes import BASELINE, LARGE, Load
@@ -155,6 +157,8 @@ DEEP_FLOOR: Final = Floor(
 )
 CHOOSING: Final = "choosing 500 victims among 1,000: one such cycle in a second may take a fifth of it"
 LEAVING: Final = "deciding again after each victim that stops: 500 cost no more than the 30 s that pods have for it"
+EXPLAIN_FLOOR: Final = Floor("explain", "ms", 50, "why a workload waits, out of 50,000 pending ones", scales=True)
+STEP_FLOOR: Final = Floor("explain, step", "ms", 20, "the longest step of that, between which others run", scales=True)
 MEMORY_FLOOR: Final = Floor(
     "memory",
     "bytes/workload",
@@ -233,6 +237,18 @@ def metrics() -> list[Result]:
     ]
 
 
+def explain() -> list[Result]:
+    """The time to explain one of many pending workloads."""
+    before = kernel.seconds()
+    found = explaining()
+    slowness = kernel.slowness(before)
+    note = f"{EXPLAINED:,} pending"
+    return [
+        Result(EXPLAIN_FLOOR, found.answer * 1000, slowness, note),
+        Result(STEP_FLOOR, found.step * 1000, slowness, note),
+    ]
+
+
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "baseline": baseline,
     "large": large,
@@ -240,4 +256,5 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "storm": storm,
     "memory": memory,
     "metrics": metrics,
+    "explain": explain,
 }

@@ -1,6 +1,5 @@
 """Who sees the line on a cluster, through the API server's own certificate and nobody else's?"""
 
-import contextlib
 import json
 import ssl
 import subprocess
@@ -10,20 +9,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pykueue.api.install.install import Install
-from pykueue.api.install.visibility import visibility
-from pykueue.kube.port import Resource
 from tests.builders import cluster_queue, job, local_queue, pod_spec
+from tests.e2e.aggregation import registered
 from tests.e2e.backend import only_on_plane
-from tests.plane.client import Client, condition
+from tests.plane.client import Client
 from tests.plane.plane import FRONT_PROXY, Plane
-from tests.plane.process import free_ports
 from tests.plane.programs import ManagerProcess, Site, ours
-from tests.plane.proxy import Proxy
 
 only_on_plane("an APIService and its front proxy are a real API server's")
 
@@ -32,8 +26,6 @@ pytestmark = pytest.mark.xdist_group("visibility")
 
 GROUP = "visibility.kueue.x-k8s.io"
 ROOT = f"/apis/{GROUP}"
-ADDRESS = "127.64.0.11"
-SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
 NAMES = ("a", "b", "c", "d")
 WHOLE = "v1beta2/clusterqueues/main/pendingworkloads"
@@ -84,46 +76,6 @@ class Cluster:
             return error.code, error.read().decode()
         except OSError as error:
             return 0, str(error)
-
-
-def fitted(port: int) -> list[dict[str, Any]]:
-    """Our manifests, for a server that reaches the Service at an address of the loopback."""
-    service, *registered = json.loads(json.dumps(visibility(Install())))
-    service["spec"]["clusterIP"] = ADDRESS
-    service["spec"]["ports"][0]["port"] = port
-    for one in registered:
-        one["spec"]["service"]["port"] = port
-    # The server wants to know that somebody is behind the Service, and goes to the Service's own address.
-    behind = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {
-            "name": "kueue-visibility-server",
-            "namespace": "kueue-system",
-            "labels": {"kubernetes.io/service-name": "kueue-visibility-server"},
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.1.1.1"], "conditions": {"ready": True}}],
-        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-    }
-    return [service, behind, *registered]
-
-
-@contextlib.contextmanager
-def registered(plane: Plane, manager: ManagerProcess) -> Iterator[None]:
-    """Have the API server forward the group to a manager."""
-    (port,) = free_ports(1)
-    trees = fitted(port)
-    listed = {"apiVersion": "v1", "kind": "List", "items": trees}
-    plane.kubectl("-n", "kueue-system", "delete", "service", "kueue-visibility-server")
-    with Proxy(lambda: [manager.ports["visibility"]], ADDRESS, port):
-        plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
-        for tree in trees[2:]:
-            name = tree["metadata"]["name"]
-            plane.client.wait_for(
-                SERVICES, name, until=lambda one: condition(one, "Available").get("status") == "True", what="Available"
-            )
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Is the right workload next, is who cannot start set aside, and does every event wake whom it may help?"""
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from pykueue.engine.pending import Outcome, PendingQueue, backoff_over
 from pykueue.engine.world import World
 
 NOW = Instant(1_000)
+Result = TypeVar("Result")
 REASON = WaitReason.WAITING_FOR_QUOTA
 WHY = Unassigned((), inadequate=True)
 
@@ -51,6 +52,16 @@ class Desk:
 
     def parked(self) -> set[str]:
         return {item.uid for item, parked in self.queue if parked}
+
+
+def whole(work: Generator[None, None, Result]) -> Result:
+    """The result of work in steps."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: Result = end.value
+            return found
 
 
 def test_the_most_important_then_the_oldest_is_next() -> None:
@@ -237,3 +248,30 @@ def test_a_workload_that_leaves_while_the_line_is_sorted_is_not_in_it(monkeypatc
     desk.put("d", created=ord("d"))
     desk.queue.insert(desk.items["c"], NOW)
     assert walked(work) == ["a", "c"]
+
+
+@pytest.mark.parametrize("step", [1, 3, 4_000])
+@pytest.mark.parametrize("sticky", [False, True])
+def test_who_is_ahead_agrees_with_the_whole_line(step: int, sticky: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykueue.engine.pending.COUNTED", step)
+    desk = Desk()
+    for number in range(30):
+        desk.put(f"w{number}", cpu=number % 4, created=number * 7 % 11, priority=number % 3)
+    for name in ("w4", "w7"):
+        desk.ended(name, Outcome.INVALID)
+    for name in ("w1", "w9", "w12"):
+        # Leaves an outdated entry, and enters again.
+        desk.queue.park(desk.items[name])
+        desk.queue.insert(desk.items[name], NOW)
+    desk.queue.remove(desk.items.pop("w20"))
+    desk.ended("w2", Outcome.NO_FIT)
+    if sticky:
+        desk.ended("w25", Outcome.PENDING_PREEMPTION)
+    order = whole(desk.queue.line())
+    assert len(order) == 29
+    for place, item in enumerate(order):
+        found = whole(desk.queue.ahead(item, 4))
+        assert (found.count, found.first) == (place, tuple(order[: min(4, place)])), item.uid
+        assert found.parked == sum(one.uid in desk.parked() for one in order[:place])
+    everyone = whole(desk.queue.ahead(None, 4))
+    assert (everyone.count, everyone.first) == (29, tuple(order[:4]))

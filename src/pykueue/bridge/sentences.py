@@ -1,6 +1,5 @@
 """Conditions in our own words, for the owner of a job; Kueue's words are for programs."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from pykueue.api.names import Annotation
@@ -10,7 +9,7 @@ from pykueue.bridge.decisionevents import preemptor
 from pykueue.engine.decisions import EvictionReason
 from pykueue.engine.record import explain, parsing
 from pykueue.engine.record.parsing import Preemption, preemption
-from pykueue.engine.record.partial import RIGID, PodCounts, Shrinkable
+from pykueue.engine.record.partial import RIGID, Shrinkable, that_may_shrink
 
 BY_OWNER: Final = {
     "hold": "held by its owner; `pykueue release` queues it again",
@@ -36,15 +35,6 @@ def shrinkable(workload: Tree) -> Shrinkable:
 def shrinkable_of(workload: Workload) -> Shrinkable:
     """The same of a decoded Workload."""
     return that_may_shrink((one.name, one.min_count, one.count) for one in workload.spec.pod_sets)
-
-
-def that_may_shrink(pod_sets: Iterable[tuple[str, int | None, int | None]]) -> Shrinkable:
-    """Those of some pod sets, given by name, minCount and count, that may start with fewer pods."""
-    return {
-        name: PodCounts(least, count)
-        for name, least, count in pod_sets
-        if least is not None and count is not None and least < count
-    }
 
 
 def pending_text(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:

@@ -26,8 +26,10 @@ COMMANDS: Final = {
     "doctor": "pykueue.cli.commands.doctor",
     "down": "pykueue.cli.commands.status",
     "edit": "pykueue.cli.commands.passthrough",
+    "explain": "pykueue.cli.commands.explain",
     "export": "pykueue.cli.commands.export",
     "get": "pykueue.cli.commands.passthrough",
+    "history": "pykueue.cli.commands.history",
     "hold": "pykueue.cli.commands.hold",
     "jobs": "pykueue.cli.commands.jobs",
     "list": "pykueue.cli.commands.list",
@@ -67,8 +69,10 @@ SUMMARIES: Final = {
     "doctor": "Find misconfigurations, each with a remedy.",
     "down": "Stop the server started by `pykueue up`.",
     "edit": "Edit an object, with kubectl.",
+    "explain": "Explain why a job waits or was evicted, or who holds a queue.",
     "export": "Print queues, users and waiting Jobs as YAML for a cluster.",
     "get": "Show objects, with kubectl.",
+    "history": "List what was decided about a job, and when.",
     "hold": "Keep jobs from running until they are released.",
     "jobs": "List jobs: those that run or wait, or those that have finished.",
     "list": "List queues, Workloads, flavors and the like.",
@@ -122,6 +126,7 @@ OTHER_NAMES: Final = {
     "submit": "run",
     "tail": "logs -f",
     "users": "user",
+    "why": "explain",
 }
 """What other tools call our commands."""
 COMMON_OPTIONS: Final = frozenset(

@@ -26,6 +26,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synced
 from pykueue.engine.record.explain import explain, never
 from pykueue.engine.record.journal import Recorder
+from pykueue.engine.record.recent import Recent
 from pykueue.jobs.admit import STRICT_BY_CREATION
 from pykueue.kube.informer import Change, Informer, version_of
 from pykueue.kube.port import KubeError
@@ -51,6 +52,7 @@ class Pump:
         self.alarm: asyncio.Task[None] | None = None
         self.alarm_at = Instant(0)
         self.reasons = PendingReasons(self.engine)
+        self.recent = Recent()
         self.backoff = WriteBackoff(cluster.clock)
         self.facts = WorkloadFacts(cluster, self.engine, self.reasons, self.backoff, self.observe)
         self.writes = DecisionWrites(cluster, metrics, self.engine, self.reasons, self.backoff, self.facts)
@@ -173,6 +175,7 @@ class Pump:
         if not leading:
             self.writes.abandon()
             self.reasons.clear()
+            self.recent.clear()
 
     # Cycles.
 
@@ -195,6 +198,7 @@ class Pump:
             started = any(isinstance(decision, Admit | Reserve | Evict) for decision in decisions)
             if started:
                 self.reasons.started(now)
+            self.recent.note(self.engine, decisions)
             self.metrics.cycle(started, (clock.moment() - began) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)

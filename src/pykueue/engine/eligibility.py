@@ -39,9 +39,14 @@ def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
 def affine(pod_set: PodSet, labels: dict[str, str]) -> bool:
     """Whether node selector and required affinity accept a flavor, judged by the keys its labels have."""
     # spec: FLV-3
-    if any(labels[key] != value for key, value in pod_set.selector if key in labels):
+    if conflicts(pod_set, labels):
         return False
     if not pod_set.affinity:
         return True
     terms = [[e for e in term if e[0] in labels] for term in pod_set.affinity]
     return any(all(requirement_holds(labels, *expression) for expression in term) for term in terms)
+
+
+def conflicts(pod_set: PodSet, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """The parts of a node selector that contradict these labels."""
+    return tuple((key, value) for key, value in pod_set.selector if key in labels and labels[key] != value)

@@ -20,6 +20,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
+from pykueue.engine.pending import Ahead
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -253,6 +254,14 @@ class Engine:
         """
         found = self.world.pending.get(queue)
         return [] if found is None else (yield from found.line())
+
+    def ahead(self, item: Item, most: int) -> Generator[None, None, Ahead]:
+        """Count the pending workloads ahead of one in its ClusterQueue; facts may be observed between the short steps.
+
+        The first `most` of them are named.
+        """
+        found = self.world.pending.get(item.queue)
+        return Ahead(0, 0, ()) if found is None else (yield from found.ahead(item, most))
 
     def equal_workloads(self, item: Item) -> Iterator[Item]:
         """Yield the workloads, this one included, that share its verdict; none if it has a verdict of its own."""

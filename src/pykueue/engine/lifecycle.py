@@ -368,12 +368,19 @@ def backoff(workload: Workload, count: int, options: PodsReadyOptions, seed: int
     return Instant(after(now, delay) + jitter)
 
 
+def run_end(workload: Workload) -> Instant | None:
+    """When a workload that runs has run for its maximum; None if it has none, or does not run."""
+    if workload.max_run is None or workload.admitted_at is None:
+        return None
+    return after(workload.admitted_at, Seconds(workload.max_run - workload.past_run))
+
+
 def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
     """A workload that has run for its maximum, over all its attempts, is deactivated."""
     # spec: LIF-5
-    if workload.max_run is None or workload.admitted_at is None:
+    due = run_end(workload)
+    if due is None:
         return Review()
-    due = after(workload.admitted_at, Seconds(workload.max_run - workload.past_run))
     if now < due:
         return Review(look_again=due)
     return Review(Deactivate(workload.key, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))

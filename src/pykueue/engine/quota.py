@@ -159,6 +159,29 @@ def local_free(node: QuotaNode, fr: int) -> int:
     return max(0, node.local.get(fr, 0) - node.usage.get(fr, 0))
 
 
+def binding(node: QuotaNode, fr: int) -> tuple[QuotaNode, bool]:
+    """Return the node that decides how much `available` returns, and whether its borrowing limit does.
+
+    If it does not, the node is the root, and what is left of all quota below it decides.
+    """
+    parent = node.parent
+    if parent is None:
+        return node, False
+    if available(node, fr) - local_free(node, fr) < available(parent, fr):
+        return node, True
+    return binding(parent, fr)
+
+
+def ceiling(node: QuotaNode, fr: int) -> tuple[QuotaNode, bool]:
+    """Return the same for `potential`."""
+    parent = node.parent
+    if parent is None:
+        return node, False
+    if potential(node, fr) < node.local.get(fr, 0) + potential(parent, fr):
+        return node, True
+    return ceiling(parent, fr)
+
+
 def take(node: QuotaNode, fr: int, amount: int) -> None:
     """Add an amount to the usage; what exceeds the guaranteed part is added to the parent too."""
     # spec: QUO-5

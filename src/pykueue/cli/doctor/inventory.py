@@ -10,6 +10,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine import model
 from pykueue.engine.decisions import Why
+from pykueue.engine.record.partial import RIGID, Shrinkable
 from pykueue.sim.manifests import Mistake, Object, View
 
 NOT_HERE: Final = "only the server of a cluster has them"
@@ -54,6 +55,8 @@ class Wait(Frozen):
     """The reason as data, where it is known."""
     message: str = ""
     since: Instant | None = None
+    shrinkable: Shrinkable = RIGID
+    """Its pod sets that may start with fewer pods."""
 
 
 class ReadConfiguration(Frozen):

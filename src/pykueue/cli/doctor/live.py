@@ -29,7 +29,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
-from pykueue.bridge.sentences import condition, pending_text
+from pykueue.bridge.sentences import condition, pending_text, shrinkable
 from pykueue.cli.doctor.facts import by_kind, with_engine, with_ids
 from pykueue.cli.doctor.inventory import (
     NOT_HERE,
@@ -277,7 +277,7 @@ class Workloads:
 
 def wait_in(tree: Tree, told: AnyTree) -> Wait:
     """Why a Workload waits, by its condition."""
-    message = text(told, "message")
+    message, fewer = text(told, "message"), shrinkable(tree)
     why: Why | None = parsing.unassigned(message)
     namespace = text(tree, "metadata", "namespace")
     owners = [one for _, one in mappings(tree, "metadata", "ownerReferences") if member(one, "controller") is True]
@@ -287,8 +287,9 @@ def wait_in(tree: Tree, told: AnyTree) -> Wait:
         f"{namespace}/{text(tree, 'spec', 'queueName')}",
         text(told, "reason"),
         why,
-        pending_text(told),
+        pending_text(told, fewer),
         instant(text(told, "lastTransitionTime") or text(tree, "metadata", "creationTimestamp")),
+        fewer,
     )
 
 

@@ -25,6 +25,7 @@ from pykueue.cli.doctor.facts import by_kind, open_things, with_engine, with_ids
 from pykueue.cli.doctor.inventory import NOT_HERE, SOME_WORKLOAD, Inventory, ReadConfiguration, Wait
 from pykueue.cli.doctor.probe import engine_of, wait_of
 from pykueue.engine import model
+from pykueue.engine.record.partial import shrinkable_pod_sets
 from pykueue.jobs.manifest import AT_POD_CLASS
 from pykueue.jobs.workload import class_label
 from pykueue.sim.manifests import PLAIN, SIMULATED, Document, Mistake, Object, documents, is_configuration, objects
@@ -197,5 +198,5 @@ def waits(trace: Trace, named: frozenset[tuple[str, str]]) -> Iterator[Wait]:
             fresh = model.Workload(one.key, one.uid, one.local_queue, one.created, one.pod_sets, problem=one.problem)
             found = wait_of(engine, fresh)
             reason, why = found if found is not None else ("", None)
-            known[shape] = Wait(what, one.local_queue, str(reason), why)
+            known[shape] = Wait(what, one.local_queue, str(reason), why, shrinkable=shrinkable_pod_sets(one))
         yield replace(known[shape], object=what)

@@ -42,6 +42,8 @@ class Decided(Frozen, tag=True):
 Line = Header | Checkpoint | Observed | Decided
 LINES = msgspec.json.Decoder(Line)
 HEADER = msgspec.json.Decoder(Header)
+DECIDED: Final = b'{"type":"Decided"'
+"""How the line of a call of `decide` begins."""
 
 
 class JournalError(ValueError):
@@ -91,9 +93,38 @@ def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
     Raises JournalError for a journal of another version of the format, and for what is no journal.
     """
     engine: Engine | None = None
+    for number, line in read(lines):
+        if isinstance(line, Checkpoint):
+            engine = restore(line)
+        elif engine is None:
+            raise JournalError(f"line {number}: a journal begins with a checkpoint; this one begins in the middle")
+        elif isinstance(line, Observed):
+            engine.observe(line.fact)
+        else:
+            decisions = tuple(engine.decide(line.now))
+            if msgspec.json.encode(decisions) != msgspec.json.encode(line.decisions):
+                yield Divergence(number, line.decisions, decisions)
+
+
+def decisions_in(lines: Iterable[bytes], name: str) -> Iterator[Decision]:
+    """The decisions in a journal about workloads in whose keys this occurs.
+
+    Raises JournalError for a journal of another version of the format, and for what is no journal.
+    """
+    wanted = name.encode()
+    # Decoding takes time, and most lines are about others.
+    for _, line in read(lines, lambda raw: raw.startswith(DECIDED) and wanted in raw):
+        if isinstance(line, Decided):
+            yield from (one for one in line.decisions if name in one.workload)
+
+
+def read(
+    lines: Iterable[bytes], wanted: Callable[[bytes], bool] = lambda raw: True
+) -> Iterator[tuple[int, Checkpoint | Observed | Decided]]:
+    """The lines of a journal with their numbers, as far as they are wanted, after its version is checked."""
     versioned = False
     for number, raw in enumerate(lines, 1):
-        if not raw.strip():
+        if not raw.strip() or (versioned and not wanted(raw)):
             continue
         try:
             line = LINES.decode(raw) if versioned else HEADER.decode(raw)
@@ -104,19 +135,11 @@ def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
                     f"missing; {REMEDY}"
                 ) from error
             raise JournalError(f"line {number}: {error}; this is no line of a journal, or it was cut short") from error
-        if isinstance(line, Header):
-            if line.version != VERSION:
-                raise JournalError(
-                    f"line {number}: format version {line.version}, and this pykueue reads version {VERSION}; {REMEDY}"
-                )
-            versioned = True
-        elif isinstance(line, Checkpoint):
-            engine = restore(line)
-        elif engine is None:
-            raise JournalError(f"line {number}: a journal begins with a checkpoint; this one begins in the middle")
-        elif isinstance(line, Observed):
-            engine.observe(line.fact)
+        if not isinstance(line, Header):
+            yield number, line
+        elif line.version != VERSION:
+            raise JournalError(
+                f"line {number}: format version {line.version}, and this pykueue reads version {VERSION}; {REMEDY}"
+            )
         else:
-            decisions = tuple(engine.decide(line.now))
-            if msgspec.json.encode(decisions) != msgspec.json.encode(line.decisions):
-                yield Divergence(number, line.decisions, decisions)
+            versioned = True

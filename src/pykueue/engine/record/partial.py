@@ -1,12 +1,13 @@
 """What a workload asks for at least, if it may start with fewer pods than it has (partial admission)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from pykueue.base.struct import Frozen
 from pykueue.engine.decisions import OverCapacity, Unassigned
+from pykueue.engine.model import Workload
 
 
 class PodCounts(Frozen):
@@ -20,6 +21,20 @@ Shrinkable = Mapping[str, PodCounts]
 """The pod sets that may start with fewer pods than they have, by name."""
 RIGID: Final[Shrinkable] = {}
 """No such pod set."""
+
+
+def that_may_shrink(pod_sets: Iterable[tuple[str, int | None, int | None]]) -> Shrinkable:
+    """Those of some pod sets, given by name, minimum and count, that may start with fewer pods."""
+    return {
+        name: PodCounts(least, count)
+        for name, least, count in pod_sets
+        if least is not None and count is not None and least < count
+    }
+
+
+def shrinkable_pod_sets(workload: Workload) -> Shrinkable:
+    """Those of a workload."""
+    return that_may_shrink((one.name, one.min_count, one.count) for one in workload.pod_sets)
 
 
 def may_shrink(why: Unassigned, shrinkable: Shrinkable) -> bool:

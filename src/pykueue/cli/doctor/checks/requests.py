@@ -27,7 +27,7 @@ def hopeless(wait: Wait) -> str:
     """Why a workload can never start as it is; empty if it can."""
     if wait.why is None:
         return ""
-    return reason(wait.why) if isinstance(wait.why, Invalid) else never(wait.reason, wait.why)
+    return reason(wait.why) if isinstance(wait.why, Invalid) else never(wait.reason, wait.why, wait.shrinkable)
 
 
 def localqueue_missing(inventory: Inventory) -> Iterator[Found]:

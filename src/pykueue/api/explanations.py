@@ -1,0 +1,212 @@
+"""Wire types of the `explanations` of `query.pykueue.io`: why a workload waits, and who holds the quota of a queue.
+
+Every answer has a tree of sentences for people, and the same facts as fields for programs. Amounts are quantities,
+times are RFC 3339. Workloads are named as people know them (`Job train`); those of namespaces that the caller may not
+list are counted in `otherNamespaces`.
+"""
+
+from typing import Final
+
+from pykueue.api.core import ObjectMeta
+from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
+from pykueue.base.struct import Wire
+
+WORKLOAD_EXPLANATION: Final = "WorkloadExplanation"
+QUEUE_EXPLANATION: Final = "QueueExplanation"
+API_VERSION: Final = f"{QUERY_GROUP}/{QUERY_VERSION}"
+
+
+class Sentence(Wire):
+    """A sentence, and those that explain it."""
+
+    code: str
+    """What it is about; one of a fixed set of words."""
+    text: str
+    children: "tuple[Sentence, ...]" = ()
+
+
+class Names(Wire):
+    """Some workloads."""
+
+    count: int
+    named: tuple[str, ...] = ()
+    """The first of them."""
+    other_namespaces: int = 0
+    """How many of the first are of namespaces that the caller may not list."""
+
+
+class Place(Wire):
+    """A place in line."""
+
+    position: int
+    """From 1."""
+    total: int
+    ahead: Names
+    ahead_not_fitting: int = 0
+    """How many of those ahead do not fit at present, so that others may start before them."""
+    overtaken_by: Names | None = None
+    """Those that were behind it and started before it, the latest first."""
+    overtaken_by_smaller: int = 0
+
+
+class FlavorRoom(Wire):
+    """What a queue has of a resource in a flavor, and what a pod set needs of it."""
+
+    flavor: str
+    resource: str
+    nominal: str
+    used: str
+    free: str
+    """What the next workload may use, borrowing included."""
+    borrowable: str = "0"
+    """The part of what is free that is not its own."""
+    borrowed: str = "0"
+    lent: str = "0"
+    most: str = ""
+    """What it could use if nothing else used anything."""
+    asked: str = ""
+    missing: str = ""
+    """Empty if it is enough."""
+    limited_by: str = ""
+    """The object and field that decides how much is free."""
+    obstacle: str = ""
+    """The kind of obstacle: Short, OverCapacity, Untolerated, Mismatch, FlavorMissing."""
+
+
+class PodSetExplanation(Wire):
+    """What a pod set asks for, and what there is."""
+
+    name: str
+    count: int
+    flavors: tuple[FlavorRoom, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    """Resources that the ClusterQueue does not cover."""
+
+
+class CheckStanding(Wire):
+    """The state of an AdmissionCheck."""
+
+    name: str
+    state: str
+    message: str = ""
+
+
+class Eviction(Wire):
+    """The last eviction."""
+
+    time: str
+    reason: str
+    message: str = ""
+    preemptor: str = ""
+    clause: str = ""
+    """Which clause of the preemptor's policy allowed it."""
+    lost_seconds: int | None = None
+    """How long the workload had run."""
+    preemptor_started: str = ""
+    """When the preemptor started; empty if it did not, or if that is not recorded."""
+    preemptor_waits: bool = False
+    victims: int = 0
+    """How many workloads had to leave together."""
+    flavors_tried: tuple[str, ...] = ()
+    """The flavors that the preemptor had tried, and what came of it."""
+
+
+class Remedy(Wire):
+    """A way to let the workload start."""
+
+    kind: str
+    """AwaitTime, AwaitEnd, OtherQueue, Shrink, Fix or Raise."""
+    text: str
+    time: str = ""
+    """When it has effect at the latest, if that is known."""
+
+
+class PastDecision(Wire):
+    """A decision about the workload."""
+
+    time: str
+    kind: str
+    text: str
+
+
+class WorkloadExplanation(Wire):
+    """Why a workload is where it is."""
+
+    metadata: ObjectMeta
+    state: str
+    """Pending, Inactive, QuotaReserved, Admitted, Stopping or Finished."""
+    tree: Sentence
+    since: str = ""
+    reason: str = ""
+    """Why it is pending, as its condition states it."""
+    can_never_start: bool = False
+    local_queue: str = ""
+    cluster_queue: str = ""
+    queue_obstacle: str = ""
+    """Why its queues admit nothing; empty if they do."""
+    place: Place | None = None
+    pod_sets: tuple[PodSetExplanation, ...] = ()
+    checks: tuple[CheckStanding, ...] = ()
+    backoff_until: str = ""
+    runs_until: str = ""
+    eviction: Eviction | None = None
+    remedies: tuple[Remedy, ...] = ()
+    """What would let it start, the easiest first."""
+    decisions: tuple[PastDecision, ...] = ()
+    """The last ones, the oldest first; not those to wait, if nothing else was decided."""
+    kind: str = ""
+    api_version: str = ""
+
+
+class HolderRow(Wire):
+    """A workload that holds quota."""
+
+    name: str
+    amounts: tuple[tuple[str, str, str], ...]
+    """Flavor, resource and quantity."""
+    since: str = ""
+    until: str = ""
+    """When it is stopped at the latest, if that is declared."""
+    stopping: bool = False
+
+
+class NeighbourRow(Wire):
+    """What another ClusterQueue borrows or leaves unused."""
+
+    cluster_queue: str
+    flavor: str
+    resource: str
+    amount: str
+
+
+class NewcomerRow(Wire):
+    """What a new workload of one pod would meet."""
+
+    resource: str
+    amount: str
+    fits: bool
+    flavor: str = ""
+    borrows: bool = False
+
+
+class QueueExplanation(Wire):
+    """Who holds the quota of a queue, who borrows, and what a newcomer would meet."""
+
+    metadata: ObjectMeta
+    tree: Sentence
+    cluster_queue: str = ""
+    obstacle: str = ""
+    """Why it admits nothing; empty if it does."""
+    strategy: str = ""
+    cohorts: tuple[str, ...] = ()
+    quota: tuple[FlavorRoom, ...] = ()
+    holding: int = 0
+    holders: tuple[HolderRow, ...] = ()
+    holders_of_other_namespaces: int = 0
+    """How many of the largest holders are not named."""
+    borrowers: tuple[NeighbourRow, ...] = ()
+    lenders: tuple[NeighbourRow, ...] = ()
+    pending: Names | None = None
+    newcomers: tuple[NewcomerRow, ...] = ()
+    kind: str = ""
+    api_version: str = ""

@@ -1,0 +1,120 @@
+"""Answers `explanations`: why a workload waits and who holds the quota of a queue, from the engine of the leader."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from pykueue.api.explanations import QUEUE_EXPLANATION, WORKLOAD_EXPLANATION
+from pykueue.api.names import GROUP, WorkloadCondition
+from pykueue.api.query import EXPLANATIONS
+from pykueue.api.workload import Workload, held
+from pykueue.base.turns import in_steps
+from pykueue.base.units import parse_instant
+from pykueue.bridge.explanations import (
+    Naming,
+    named_queue,
+    named_workload,
+    queue_explanation,
+    workload_explanation,
+    workloads_in,
+)
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.events import owner
+from pykueue.controllers.queries import check_leads
+from pykueue.controllers.scheduling import Pump
+from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
+from pykueue.engine.record.queuecauses import of_local_queue, of_queue
+from pykueue.engine.record.workloadcauses import of_workload
+from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, Caller, not_found
+from pykueue.kube.informer import Informer
+
+OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", EXPLANATIONS, WORKLOAD_EXPLANATION, namespaced=True)
+OF_LOCAL_QUEUES: Final = AggregatedResource(
+    "localqueues", "localqueue", EXPLANATIONS, QUEUE_EXPLANATION, namespaced=True
+)
+OF_QUEUES: Final = AggregatedResource("clusterqueues", "clusterqueue", EXPLANATIONS, QUEUE_EXPLANATION)
+NAMESPACES_MAX: Final = 16
+"""The rights of a caller are asked in at most so many namespaces; workloads of any others are not named."""
+
+
+EPOCH: Final = "1970-01-01T00:00:00Z"
+
+
+class Explanations:
+    """Explains workloads and queues."""
+
+    def __init__(self, cluster: Callable[[], Cluster], pump: Callable[[], Pump]) -> None:
+        self.cluster = cluster
+        self.pump = pump
+
+    @property
+    def handlers(self) -> Mapping[AggregatedResource, Answer]:
+        """What is answered, and by whom."""
+        return {OF_WORKLOADS: self.of_workload, OF_LOCAL_QUEUES: self.of_local_queue, OF_QUEUES: self.of_queue}
+
+    async def of_workload(self, call: AggregatedCall) -> bytes:
+        """A WorkloadExplanation, in JSON."""
+        pump = self.pump()
+        engine = check_leads(pump.engine)
+        key = f"{call.namespace}/{call.name}"
+        causes = await in_steps(of_workload(engine, key, pump.recent))
+        if causes is None:
+            # The engine forgets a workload that has finished.
+            known = self.cluster().workloads.get(key)
+            if known is None or held(known, WorkloadCondition.FINISHED) is None:
+                raise not_found(GROUP, OF_WORKLOADS.plural, call.name)
+            since = parse_instant(known.metadata.creation_timestamp or EPOCH)
+            causes = WorkloadCauses(key, State.FINISHED, since, QueueCause("", ""), recent=pump.recent.of(key))
+        name = await self.naming(call, workloads_in(causes))
+        return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
+
+    async def of_local_queue(self, call: AggregatedCall) -> bytes:
+        """A QueueExplanation of a LocalQueue, in JSON."""
+        engine = check_leads(self.pump().engine)
+        causes = await in_steps(of_local_queue(engine, f"{call.namespace}/{call.name}"))
+        if causes is None:
+            raise not_found(GROUP, OF_LOCAL_QUEUES.plural, call.name)
+        name = await self.naming(call, workloads_in(causes))
+        return msgspec.json.encode(queue_explanation(named_queue(causes, name)))
+
+    async def of_queue(self, call: AggregatedCall) -> bytes:
+        """A QueueExplanation of a ClusterQueue, in JSON."""
+        engine = check_leads(self.pump().engine)
+        causes = await in_steps(of_queue(engine, call.name))
+        if causes is None:
+            raise not_found(GROUP, OF_QUEUES.plural, call.name)
+        name = await self.naming(call, workloads_in(causes))
+        return msgspec.json.encode(queue_explanation(named_queue(causes, name)))
+
+    async def naming(self, call: AggregatedCall, keys: Iterable[str]) -> Naming:
+        """How the caller knows the workloads of an answer; those of namespaces that he may not list are hidden."""
+        wanted = dict.fromkeys(key.partition("/")[0] for key in keys if key)
+        seen = await readable(call.caller, call.namespace, tuple(wanted))
+        workloads = self.cluster().workloads
+
+        def name(key: str) -> str:
+            return title(workloads, key, call.namespace) if key.partition("/")[0] in seen else HIDDEN
+
+        return name
+
+
+async def readable(caller: Caller, own: str, namespaces: tuple[str, ...]) -> frozenset[str]:
+    """Those of these namespaces in which a caller may list Workloads; `own` is asked first."""
+    if not namespaces:
+        return frozenset()
+    if await caller.may("list", GROUP, "workloads", ""):
+        return frozenset(namespaces)
+    asked = sorted(namespaces, key=lambda one: one != own)[:NAMESPACES_MAX]
+    granted = await asyncio.gather(*(caller.may("list", GROUP, "workloads", one) for one in asked))
+    return frozenset(one for one, may in zip(asked, granted, strict=True) if may)
+
+
+def title(workloads: Informer[Workload], key: str, namespace: str) -> str:
+    """A workload as people know it: by its Job, with the namespace unless it is this one."""
+    within, _, name = key.partition("/")
+    place = "" if within == namespace else f"{within}/"
+    found = workloads.get(key)
+    job = None if found is None else owner(found.metadata)
+    return f"Workload {place}{name}" if job is None else f"{job.kind} {place}{job.name}"

@@ -1,0 +1,251 @@
+"""Explanations as data: why a workload waits, runs or was evicted, and who holds the quota of a queue.
+
+Workloads are named by their keys; who may not read some of them gets `HIDDEN` in their place, and counts.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import Considered, Obstacle, PreemptionReason, Short, WaitReason, Why
+from pykueue.engine.model import Admission, CheckState, Strategy
+from pykueue.engine.record.recent import Noted, Overtakings
+from pykueue.engine.record.rooms import Limit, Room
+
+HIDDEN: Final = ""
+"""The key of a workload that the reader may not see."""
+
+
+class State(StrEnum):
+    """What a workload does."""
+
+    PENDING = "Pending"
+    INACTIVE = "Inactive"
+    RESERVED = "QuotaReserved"
+    """It holds quota and waits for its AdmissionChecks."""
+    ADMITTED = "Admitted"
+    STOPPING = "Stopping"
+    FINISHED = "Finished"
+
+
+class QueueCause(Frozen):
+    """Whether the queues of a workload let it through."""
+
+    local_queue: str
+    """Its name, without the namespace."""
+    queue: str
+    """Empty if the LocalQueue does not exist."""
+    obstacle: str = ""
+    """Why they admit nothing; empty if they do."""
+
+
+class PlaceCause(Frozen):
+    """The place of a pending workload in line."""
+
+    ahead: int
+    parked: int
+    """How many of those ahead wait for an event, so that others may start before them."""
+    total: int
+    first: tuple[str, ...]
+    """The keys of the first few ahead."""
+    strategy: Strategy
+    overtaken: Overtakings
+
+
+class FlavorCause(Frozen):
+    """What a pod set asks for of one resource, and what its queue has of it in one flavor."""
+
+    room: Room
+    asked: int
+    missing: int = 0
+    """How much more would be needed, earlier pod sets included; 0 if it is enough, or if that is not known."""
+    obstacle: Obstacle | None = None
+
+
+class PodSetCause(Frozen):
+    """What one pod set asks for, and where it could get it."""
+
+    name: str
+    count: int
+    flavors: tuple[FlavorCause, ...]
+    uncovered: tuple[str, ...] = ()
+    """Resources that its queue does not cover."""
+    conflicts: tuple[tuple[str, str, str], ...] = ()
+    """Flavor, key and value of each part of the node selector that contradicts the labels of a flavor."""
+
+
+class EvictionCause(Frozen):
+    """The last eviction of a workload."""
+
+    at: Instant
+    reason: str
+    message: str
+    noted: Noted | None = None
+    """The decision, if it was made since this process leads."""
+    by: str = ""
+    """The preemptor."""
+    by_queue: str = ""
+    clause: PreemptionReason | None = None
+    lost_micros: int | None = None
+    """How long it had run; None if that is not known."""
+    started_at: Instant | None = None
+    """When the preemptor started."""
+    still_waits: bool = False
+    """Whether the preemptor has not started yet."""
+    considered: tuple[Considered, ...] = ()
+    victims: int = 0
+
+
+class AwaitTime(Frozen, tag=True):
+    """It may be tried again at an instant."""
+
+    at: Instant
+
+
+class AwaitEnd(Frozen, tag=True):
+    """Others have to end."""
+
+    short: tuple[Short, ...]
+    holders: tuple[str, ...] = ()
+    """The first to end of those that declare when; together they suffice if `at` is known."""
+    at: Instant | None = None
+    """When they have ended at the latest."""
+    holding: int = 0
+    """How many workloads use what is short."""
+    undeclared: int = 0
+    """How many of them declare no maximum run time."""
+
+
+class OtherQueue(Frozen, tag=True):
+    """Another LocalQueue of its namespace has room for it now."""
+
+    local_queue: str
+    queue: str
+    flavors: tuple[str, ...]
+    pending: int
+    """How many workloads wait there."""
+
+
+class Shrink(Frozen, tag=True):
+    """It may ask for less."""
+
+    pod_set: str
+    resource: str
+    by: int
+    asked: int
+    fewer_pods: int = 0
+    """How many pods less would do the same; 0 if it has only one."""
+
+
+class Fix(Frozen, tag=True):
+    """Something has to be corrected."""
+
+    text: str
+
+
+class Raise(Frozen, tag=True):
+    """A limit may be raised."""
+
+    limit: Limit
+    flavor: str
+    resource: str
+    by: int
+    queue: str
+    """The ClusterQueue of the workload, whose nominal quota may be raised instead."""
+
+
+Way = AwaitTime | AwaitEnd | OtherQueue | Shrink | Fix | Raise
+
+
+class WorkloadCauses(Frozen):
+    """Why a workload is where it is."""
+
+    key: str
+    state: State
+    since: Instant
+    queue: QueueCause
+    reason: WaitReason | str = ""
+    why: Why | None = None
+    """Why it is pending; None if it is not, or if only `message` is known."""
+    message: str = ""
+    never: str = ""
+    """Why it can never start as things are; empty if it can."""
+    place: PlaceCause | None = None
+    pod_sets: tuple[PodSetCause, ...] = ()
+    admission: Admission | None = None
+    borrows: bool = False
+    """Whether its queue uses more than its own of what this workload uses."""
+    checks: tuple[CheckState, ...] = ()
+    """The AdmissionChecks that it has to pass, before quota is reserved those of its queue."""
+    until: Instant | None = None
+    """When it is stopped at the latest, if it runs."""
+    backoff_until: Instant | None = None
+    eviction: EvictionCause | None = None
+    ways: tuple[Way, ...] = ()
+    """What would let it start, the best first."""
+    recent: tuple[Noted, ...] = ()
+
+
+class Holder(Frozen):
+    """A workload that holds quota."""
+
+    key: str
+    queue: str
+    amounts: tuple[tuple[str, str, int], ...]
+    """Flavor, resource and amount."""
+    since: Instant | None
+    until: Instant | None
+    leaving: bool
+    """Whether it is evicted and still has to stop."""
+
+
+class Neighbour(Frozen):
+    """What another queue of the same cohorts borrows, or leaves to others."""
+
+    queue: str
+    flavor: str
+    resource: str
+    amount: int
+
+
+class NewcomerCause(Frozen):
+    """What a new workload of one pod would meet."""
+
+    resource: str
+    amount: int
+    fits: bool
+    flavor: str = ""
+    borrows: bool = False
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+class QueueCauses(Frozen):
+    """Who holds the quota of a queue, who borrows it, and what a newcomer would meet."""
+
+    queue: str
+    local_queue: str = ""
+    """The key of the LocalQueue that was asked about; empty for a ClusterQueue."""
+    obstacle: str = ""
+    """Why it admits nothing; empty if it does."""
+    strategy: Strategy = Strategy.BEST_EFFORT
+    cohorts: tuple[str, ...] = ()
+    """The cohorts above, nearest first."""
+    rooms: tuple[Room, ...] = ()
+    holding: int = 0
+    """How many workloads hold quota."""
+    holders: tuple[Holder, ...] = ()
+    """Those that hold most."""
+    borrowers: tuple[Neighbour, ...] = ()
+    """Other queues that use more than their own."""
+    lenders: tuple[Neighbour, ...] = ()
+    """Other queues that use less than their own of what this one borrows."""
+    pending: int = 0
+    parked: int = 0
+    """How many of the pending wait for an event."""
+    first: tuple[str, ...] = ()
+    """The first in line."""
+    own_pending: int = 0
+    """How many of the pending are of the LocalQueue."""
+    own_holding: int = 0
+    newcomers: tuple[NewcomerCause, ...] = ()

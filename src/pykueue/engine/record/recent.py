@@ -1,0 +1,164 @@
+"""The last decisions about each workload, and the last workloads that started: what an explanation tells of the past.
+
+Both are bounded in total, whatever the number of workloads; the journal has everything.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.engine.decisions import Admit, Considered, Decision, Evict, Reserve, Wait
+from pykueue.engine.engine import Engine
+from pykueue.engine.entries import Entry
+from pykueue.engine.items import Item, Totals
+from pykueue.engine.order import PendingKey, pending_key
+
+DECISIONS_MAX: Final = 8
+"""How many decisions are kept of a workload."""
+WORKLOADS_MAX: Final = 2_000
+"""Of how many workloads; those about which something was decided last."""
+STARTS_MAX: Final = 4_096
+OVERTAKERS_MAX: Final = 3
+"""How many of the workloads that went past another one are named."""
+
+
+class Noted(Frozen):
+    """A decision, and what was known only when it was made."""
+
+    decision: Decision
+    admitted_at: Instant | None = None
+    """Since when an evicted workload had run."""
+    considered: tuple[Considered, ...] = ()
+    """The flavors that the preemptor of an evicted workload had tried."""
+    victims: int = 0
+    """How many workloads were preempted for the same preemptor at once."""
+
+
+class Start(Frozen):
+    """A workload that got its quota."""
+
+    key: str
+    queue: str
+    order: PendingKey
+    """Its place in the order of its queue."""
+    totals: tuple[Totals, ...]
+    at: Instant
+
+
+class Overtakings(Frozen):
+    """The workloads that were behind another one and started before it."""
+
+    count: int = 0
+    smaller: int = 0
+    """How many of them asked for less."""
+    last: tuple[str, ...] = ()
+    """The keys of the latest, the newest first."""
+    since: Instant | None = None
+    """Starts before this instant are forgotten, and may have been more; None if none is."""
+
+
+class Recent:
+    """Keeps the last decisions."""
+
+    def __init__(self) -> None:
+        self.decisions: dict[str, deque[Noted]] = {}
+        """By workload; the one with the newest decision is last."""
+        self.starts: deque[Start] = deque(maxlen=STARTS_MAX)
+
+    def note(self, engine: Engine, decisions: Iterable[Decision]) -> None:
+        """Record what one call of `decide` returned, right after it."""
+        planned: dict[str, tuple[tuple[Considered, ...], int]] | None = None
+        for decision in decisions:
+            if isinstance(decision, Wait):
+                self.note_wait(decision)
+                continue
+            item = engine.item(decision.workload)
+            noted = Noted(decision)
+            if item is not None and isinstance(decision, Evict):
+                planned = preemptors(engine.entries) if planned is None else planned
+                noted = Noted(decision, item.workload.admitted_at, *planned.get(decision.by, ((), 0)))
+            elif item is not None and is_start(decision):
+                totals = item.shape.totals
+                self.starts.append(Start(item.key, item.queue, pending_key(item), totals, decision.at))
+            self.keep(noted)
+
+    def note_wait(self, wait: Wait) -> None:
+        """Record why a workload waits about which something else was decided before; only the last of many reasons."""
+        known = self.decisions.get(wait.workload)
+        if known is None:
+            return
+        if isinstance(known[-1].decision, Wait):
+            known[-1] = Noted(wait)
+        else:
+            known.append(Noted(wait))
+
+    def keep(self, noted: Noted) -> None:
+        """Keep a decision, and forget the workload about which nothing was decided for longest if there are many."""
+        key = noted.decision.workload
+        known = self.decisions.pop(key, None)
+        if known is None:
+            known = deque(maxlen=DECISIONS_MAX)
+            if len(self.decisions) >= WORKLOADS_MAX:
+                del self.decisions[next(iter(self.decisions))]
+        known.append(noted)
+        self.decisions[key] = known
+
+    def clear(self) -> None:
+        """Forget everything, because another process decides from now on."""
+        self.decisions.clear()
+        self.starts.clear()
+
+    def of(self, key: str) -> tuple[Noted, ...]:
+        """The last decisions about a workload, the oldest first."""
+        return tuple(self.decisions.get(key, ()))
+
+    def overtakings(self, item: Item) -> Overtakings:
+        """Who started out of the queue of a pending workload although this one was ahead."""
+        mine, since = pending_key(item), waits_since(item)
+        past = [one for one in self.starts if one.queue == item.queue and one.at >= since and one.order > mine]
+        full = len(self.starts) == STARTS_MAX and self.starts[0].at > since
+        return Overtakings(
+            len(past),
+            sum(is_smaller(one.totals, item.shape.totals) for one in past),
+            tuple(one.key for one in islice(reversed(past), OVERTAKERS_MAX)),
+            self.starts[0].at if full else None,
+        )
+
+
+def is_start(decision: Decision) -> bool:
+    """Whether a decision takes a workload out of the line."""
+    return isinstance(decision, Reserve) or (isinstance(decision, Admit) and not decision.reserved_before)
+
+
+def waits_since(item: Item) -> Instant:
+    """Since when a workload waits: its creation, or its eviction."""
+    evicted = item.workload.evicted
+    return item.workload.created if evicted is None else max(evicted.at, item.workload.created)
+
+
+def is_smaller(these: tuple[Totals, ...], those: tuple[Totals, ...]) -> bool:
+    """Whether a workload asks for less of something that another asks for, and for no more of anything."""
+    mine, other = sums(these), sums(those)
+    return mine != other and all(amount <= other.get(resource, 0) for resource, amount in mine.items())
+
+
+def sums(totals: tuple[Totals, ...]) -> dict[str, int]:
+    """What all pod sets ask for together."""
+    found: dict[str, int] = {}
+    for resource, amount in pairs(totals):
+        found[resource] = found.get(resource, 0) + amount
+    return found
+
+
+def pairs(totals: tuple[Totals, ...]) -> Iterator[tuple[str, int]]:
+    """The requests of each pod set, one after the other."""
+    for one in totals:
+        yield from one
+
+
+def preemptors(entries: Iterable[Entry]) -> dict[str, tuple[tuple[Considered, ...], int]]:
+    """The flavors that each preemptor of a cycle has tried, and how many victims it has."""
+    return {one.item.key: (one.plan.considered(), len(one.victims)) for one in entries if one.victims}

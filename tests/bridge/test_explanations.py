@@ -1,0 +1,128 @@
+"""Does an answer name only the workloads that its reader may see, and count the others?"""
+
+import msgspec
+import pytest
+
+from pykueue.api.explanations import Names, QueueExplanation, WorkloadExplanation
+from pykueue.bridge.explanations import (
+    named_queue,
+    named_workload,
+    queue_explanation,
+    workload_explanation,
+    workloads_in,
+)
+from pykueue.engine.decisions import PodsNotReady, Wait, WaitReason
+from pykueue.engine.facts import Seen
+from pykueue.engine.model import Cohort, LocalQueue, Namespace, Options, PodsReadyOptions, Workload
+from tests.engine.record.explained import System, queue
+
+
+def other(system: System, name: str, cpu: int, into: str = "far/main") -> None:
+    """A workload of another namespace."""
+    made = system.submit(f"far/{name}", "main", cpu)
+    system.engine.observe(Seen(msgspec.structs.replace(made, local_queue=into), 5))
+    system.settle()
+
+
+def secretive(key: str) -> str:
+    """The names that a user of the namespace lab may see."""
+    return key.removeprefix("lab/") if key.startswith("lab/") else ""
+
+
+@pytest.fixture
+def system() -> System:
+    """Workloads of the namespaces lab and far in one queue; `waits` of lab is behind both kinds."""
+    made = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    made.see(Namespace("far"), LocalQueue("far/main", "main"))
+    other(made, "runs", 7)
+    other(made, "first", 6)
+    made.submit("second", "main", 5)
+    made.submit("waits", "main", 3)
+    return made
+
+
+def told(system: System, name: str) -> WorkloadExplanation:
+    return workload_explanation(named_workload(system.why(name), secretive))
+
+
+def test_who_is_ahead_is_counted_if_it_may_not_be_named(system: System) -> None:
+    answer = told(system, "waits")
+    assert answer.place is not None
+    assert answer.place.ahead == Names(2, ("second",), 1)
+    assert "ahead: second and 1 of other namespaces" in answer.tree.children[1].text
+    assert b"far/" not in msgspec.json.encode(answer)
+
+
+def test_whom_it_waits_for_is_counted(system: System) -> None:
+    system.engine.observe(Seen(msgspec.structs.replace(workload(system, "far/runs"), max_run=600), 9))
+    system.settle()
+    answer = told(system, "waits")
+    assert answer.remedies[0].kind == "AwaitEnd"
+    assert "when 1 of other namespaces will have ended" in answer.remedies[0].text
+    assert answer.remedies[0].time
+
+
+def workload(system: System, key: str) -> Workload:
+    found = system.engine.workload(key)
+    assert found is not None
+    return found
+
+
+def test_the_preemptor_of_another_namespace_is_not_named() -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    system.see(Namespace("far"), LocalQueue("far/other", "other"))
+    system.submit("victim", "main", 8)
+    other(system, "owner", 4, "far/other")
+    system.stop("victim")
+    answer = told(system, "victim")
+    assert answer.eviction is not None
+    assert answer.eviction.preemptor == "a workload of another namespace"
+    text = msgspec.json.encode(answer).decode()
+    assert "far/" not in text
+    assert "preempted for a workload of another namespace, which took back what other owns" in text
+    assert "far/owner" in msgspec.json.encode(workload_explanation(system.why("victim"))).decode()
+    assert [one.kind for one in answer.decisions][:2] == ["Admit", "Evict"]
+
+
+def test_one_whose_pods_are_not_ready_is_not_named() -> None:
+    options = Options(pods_ready=PodsReadyOptions(block_admission=True))
+    system = System(queue("main", 4), options=options)
+    system.see(Namespace("far"), LocalQueue("far/main", "main"))
+    other(system, "slow", 1)
+    system.submit("waits", "main", 1)
+    assert isinstance(system.why("waits").why, PodsNotReady)
+    assert "far/slow" in [*workloads_in(system.why("waits"))]
+    text = msgspec.json.encode(told(system, "waits")).decode()
+    assert "far/" not in text
+    assert "until all pods of a workload of another namespace are ready" in text
+    assert "find out why pods of a workload of another namespace are not ready" in text
+
+
+def test_a_past_reason_is_not_named_either() -> None:
+    system = System(queue("main", 4))
+    system.submit("runs", "main", 1)
+    wait = Wait("lab/runs", WaitReason.WAITING_FOR_PODS_READY, PodsNotReady("far/slow"), system.now)
+    system.recent.note(system.engine, [wait])
+    assert "far/slow" in [*workloads_in(system.why("runs"))]
+    assert b"far/" not in msgspec.json.encode(told(system, "runs"))
+
+
+def queue_answer(system: System) -> QueueExplanation:
+    return queue_explanation(named_queue(system.queue("main"), secretive))
+
+
+def test_holders_and_the_first_in_line_of_a_queue_are_counted(system: System) -> None:
+    answer = queue_answer(system)
+    assert (answer.holding, answer.holders, answer.holders_of_other_namespaces) == (1, (), 1)
+    assert answer.pending == Names(3, ("second", "waits"), 1)
+    assert b"far/" not in msgspec.json.encode(answer)
+    assert [one.text for one in answer.tree.children[2].children] == ["1 of other namespaces"]
+
+
+def test_amounts_are_quantities(system: System) -> None:
+    answer = told(system, "waits")
+    (row,) = answer.pod_sets[0].flavors
+    assert (row.asked, row.nominal, row.used, row.free, row.missing) == ("3", "4", "7", "1", "2")
+    assert (row.limited_by, row.obstacle) == ("Cohort all", "Short")
+    (quota,) = queue_answer(system).quota
+    assert (quota.borrowed, quota.most) == ("3", "8")
