@@ -14,6 +14,7 @@ from pykueue.api.config.types import NAMESPACE_NAME_LABEL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.convert import V1BETA1
 from pykueue.api.core import Namespace, Tree, matches
+from pykueue.api.durations import Micros
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_QUEUE, CheckController, Label
@@ -32,6 +33,7 @@ from pykueue.checks.parameters import referenced, timeout, verdict
 from pykueue.checks.provisioning import Check, Rules
 from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
+from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
@@ -66,6 +68,8 @@ class Arrival(Frozen):
     """The workload as it is stored."""
     may_run_again: bool = True
     """Whether its job would run again after it was stopped for good."""
+    done: Micros = Micros(0)
+    """How much of its run is over at the start, for one that runs then."""
 
 
 class Trace(Frozen):
@@ -80,6 +84,8 @@ class Trace(Frozen):
     notes: tuple[str, ...] = ()
     provisioned: Provisioned = Provisioned()
     """The AdmissionChecks that use provisioning."""
+    begin: Checkpoint | None = None
+    """The state to begin with: `things` are its facts, and `arrivals` include its workloads, which do not arrive."""
 
 
 class Setting(Frozen):
