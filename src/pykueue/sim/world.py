@@ -134,7 +134,7 @@ class World:
         self.grain = Micros(1)
         """Jobs end at multiples of this, so that many end at the same instant and cost one evaluation of the queue."""
         self.rounding = 0
-        """By how much ends were moved to the past so far; it stays within a grain, so that they are right on average."""
+        """By how much the ends so far were moved to the past; the next makes up for it."""
         for thing in trace.things if trace.begin is None else ():
             self.engine.observe(Seen(thing))
         self.engine.observe(Synced())

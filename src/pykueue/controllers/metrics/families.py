@@ -87,6 +87,12 @@ CREATION_SECONDS: Final = histogram(
     "Time between the creation of a job and that of its Workload.",
 )
 
+ETA_CALIBRATION: Final = counter(
+    "pykueue_eta_calibration_total",
+    ("result",),
+    "Jobs that started after an estimate of their start: within it (right), before it (early) or after it (late).",
+)
+
 # ClusterQueues.
 PENDING: Final = gauge(
     "kueue_pending_workloads",
