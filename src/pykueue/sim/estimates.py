@@ -79,7 +79,8 @@ class Cast:
         self.workloads = {
             item.workload.key: item.workload
             for item in saved.items
-            if everything or item.workload is target or self.queue_of(item.workload) in self.queues
+            if item.workload is target
+            or (not item.workload.finished and (everything or self.queue_of(item.workload) in self.queues))
         }
         self.saved = without_others(saved, self.workloads)
         self.things = tuple(fact.thing for fact in saved.facts)
