@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from bench.shapes import CPU, START
 from pykueue.api.durations import Micros
-from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.api.estimates import EstimateStatus
+from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
 from pykueue.bridge.estimates import EstimateQuestion
 from pykueue.bridge.runtimes import RunTimes, kind_of
 from pykueue.controllers.calibration import result
@@ -104,7 +105,7 @@ def calibrated(asks: int, runs: int, seed: int) -> list[Taken]:
     rng = random.Random(seed)
     world, known = week(seed), RunTimes()
     read = 0
-    open_: list[tuple[Instant, str, bool, object]] = []
+    open_: list[tuple[Instant, str, bool, EstimateStatus]] = []
     for at in sorted(START + rng.randrange(12 * HOUR, DAYS * 24 * HOUR) for _ in range(asks)):
         now = Instant(at)
         world.run(now)
@@ -131,12 +132,8 @@ def calibrated(asks: int, runs: int, seed: int) -> list[Taken]:
     return [taken(now, key, learned, found, starts[key]) for now, key, learned, found in open_]
 
 
-def taken(now: Instant, key: str, learned: bool, found: object, start: Instant) -> Taken:
+def taken(now: Instant, key: str, learned: bool, found: EstimateStatus, start: Instant) -> Taken:
     """An estimate and the truth."""
-    from pykueue.api.estimates import EstimateStatus
-    from pykueue.base.units import parse_instant
-
-    assert isinstance(found, EstimateStatus)
     width = 0.0
     if found.earliest and found.latest:
         width = (parse_instant(found.latest) - parse_instant(found.earliest)) / MICROS / 60
