@@ -8,6 +8,7 @@ import msgspec
 
 from bench import kernel
 from bench.depth import SHAPES, depths, dig
+from bench.estimates import estimate_seconds, snapshot_slices
 from bench.explain import PENDING as EXPLAINED
 from bench.explain import explaining
 from bench.memory import PENDING, bytes_per_pending
@@ -16,6 +17,7 @@ from bench.shapes import BASELINE, LARGE, Load
 from bench.storm import Storm, within_cohort, within_queue
 from bench.throughput import throughput
 from pykueue.base.struct import Frozen
+from pykueue.bridge.estimates import RUNS_MIN
 from tests.outcome import Outcome
 
 RUNS: Final = 3
@@ -174,6 +176,12 @@ METRICS_STEP_FLOOR: Final = Floor(
 )
 
 
+ETA_FLOOR: Final = Floor("eta", "s", 15, "when the last of 1,000 pending starts, at least 20 runs", scales=True)
+SNAPSHOT_FLOOR: Final = Floor(
+    "snapshot", "ms", 20, "the longest step of sending the state of 10,000 workloads with a question", scales=True
+)
+
+
 def whole_load(floor: Floor, load: Load, runs: int) -> Result:
     """Admissions per second under a load: the median run by its margin over the floor."""
     found = sorted((throughput(load) for _ in range(runs)), key=lambda run: run.per_second * run.slowness)
@@ -249,6 +257,17 @@ def explain() -> list[Result]:
     ]
 
 
+def estimates() -> list[Result]:
+    """The time of an estimate, and the longest step of the snapshot for it."""
+    took, slowness = estimate_seconds()
+    slices, slowness_then = snapshot_slices()
+    steps = f"{len(slices)} steps, {sum(slices) * 1000:.0f} ms together"
+    return [
+        Result(ETA_FLOOR, took, slowness, f"{RUNS_MIN} runs"),
+        Result(SNAPSHOT_FLOOR, max(slices) * 1000, slowness_then, steps),
+    ]
+
+
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "baseline": baseline,
     "large": large,
@@ -257,4 +276,5 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "memory": memory,
     "metrics": metrics,
     "explain": explain,
+    "estimates": estimates,
 }

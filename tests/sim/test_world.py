@@ -3,8 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pykueue.sim.world import End, MomentKind
+from pykueue.api.durations import Micros
+from pykueue.base.units import Instant
+from pykueue.engine.record.checkpoint import checkpoint
+from pykueue.sim.world import End, MomentKind, World
 from tests.sim.builders import check, configuration, job, priority, queue, simulated, story
 
 WAITING = "waitForPodsReady: {timeout: 2m, requeuingStrategy: {backoffBaseSeconds: 60%s}}\n"
@@ -51,6 +55,42 @@ def test_a_preempted_job_stops_first_and_starts_over() -> None:
         "80 low runs",
         "180 low finishes",
     ]
+
+
+def test_a_world_goes_on_from_the_state_of_another() -> None:
+    files = (queue(cpu=1), job("a", run_seconds=60), job("b", run_seconds=30), job("c", arrival="100s"))
+    whole = simulated(*files)
+    first = World(whole.trace)
+    first.run(Instant(whole.trace.start + 20_000_000))
+    begun = replace(
+        whole.trace,
+        start=first.now,
+        begin=checkpoint(first.engine),
+        arrivals=tuple(
+            replace(one, done=Micros(20_000_000) if one.name.endswith("/a") else Micros(0))
+            for one in whole.trace.arrivals
+        ),
+    )
+    rest = World(begun).run()
+    after = [(one.at, one.workload, one.what) for one in whole.moments if one.at > first.now]
+    assert [(one.at, one.workload, one.what) for one in rest.moments] == after
+
+
+def test_ends_on_a_grid_are_right_on_average() -> None:
+    trace = simulated(queue(cpu=1), *(job(f"j{n}", run_seconds=7) for n in range(40))).trace
+    world = World(trace)
+    world.grain = Micros(20_000_000)
+    past = world.run()
+    assert all((one.at - trace.start) % 20_000_000 == 0 for one in past.moments if one.what is MomentKind.FINISHES)
+    assert past.end - trace.start == pytest.approx(40 * 7_000_000, abs=20_000_000)
+
+
+def test_it_ends_when_the_awaited_job_starts() -> None:
+    trace = simulated(queue(cpu=1), job("a", run_seconds=60), job("b"), job("c")).trace
+    world = World(trace)
+    world.awaited = trace.arrivals[1].workload.key
+    past = world.run()
+    assert (past.ended, past.end - trace.start) == (End.STARTED, 60_000_000)
 
 
 def test_with_a_checkpoint_it_goes_on_where_it_was() -> None:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final, TypeAlias
 
+from pykueue.bridge import estimates
+from pykueue.sim.estimates import answer as estimate
 from pykueue.sim.refusal import RefusedError
 
 NICE: Final = 19
@@ -18,7 +20,9 @@ REFUSED: Final = 3
 """The exit code if a question is refused; the output is the sentence that says why."""
 Answering: TypeAlias = Callable[[BinaryIO], bytes]
 """The answer to what is read; raises `RefusedError`."""
-KINDS: Final[Mapping[str, Answering]] = {}
+KINDS: Final[Mapping[str, Answering]] = {
+    estimates.KIND: estimate,
+}
 
 
 def main() -> int:

@@ -11,7 +11,9 @@ from pykueue.api.config.file import Loaded
 from pykueue.app.podtemplates import PodTemplates
 from pykueue.base.clock import Clock
 from pykueue.base.timers import waited
+from pykueue.bridge.runtimes import RunTimes
 from pykueue.controllers.barepods import BarePods
+from pykueue.controllers.calibration import EstimateLog
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.endpoints.admission import Admission
 from pykueue.controllers.jobs import Jobs
@@ -57,6 +59,7 @@ class Controllers:
         journal: Path | None = None,
         identity: str = "pykueue",
         seed: int = 0,
+        run_times: RunTimes | None = None,
     ) -> None:
         self.writing = writing
         self.leadership = leadership
@@ -69,6 +72,7 @@ class Controllers:
             settings(loaded, seed, scheduling="scheduling" in parts),
             instance=identity,
             with_jobs="jobs" in parts,
+            run_times=run_times,
         )
         fenced.refused = self.cluster.doubt
         self.metrics = Metrics(loaded)
@@ -76,6 +80,8 @@ class Controllers:
         self.journal = None if journal is None else JournalFile(journal)
         self.pump = Pump(self.cluster, self.metrics, self.journal)
         self.metrics.watch(self.cluster, self.pump.engine)
+        self.estimates = EstimateLog(self.metrics.estimated)
+        self.cluster.workloads.listen(self.estimates.workload_changed)
         self.duties: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
         """Tasks of the leader, by name."""
         self.tasks: dict[str, asyncio.Task[None]] = {}

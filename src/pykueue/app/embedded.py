@@ -15,6 +15,7 @@ import msgspec
 
 from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.jobsummary import FinishedJob
 from pykueue.api.workload import Workload
 from pykueue.apiserver.http.aggregatedapi import AggregatedApi
 from pykueue.apiserver.http.ownapi import OwnApi
@@ -32,6 +33,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.datafolder import DATABASE
 from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
+from pykueue.bridge.runtimes import RunTimes
 from pykueue.controllers.cluster import UNREAD
 from pykueue.controllers.pendingworkloads import PendingWorkloads
 from pykueue.kube.aggregated import AggregatedGroup
@@ -53,6 +55,10 @@ LOG: Final = logging.getLogger(__name__)
 
 PARTS: Final = frozenset(CONTROLLERS) - {"pods", "webhooks"}
 """No webhooks, as admission runs in process, and no `pods`, as the API rejects pods without a Job."""
+LEARNED_PAGE: Final = 200
+LEARNED_PAGES: Final = 25
+"""From how many records of finished Jobs to learn at the start: this many pages."""
+FINISHED: Final = msgspec.json.Decoder(FinishedJob)
 LAG_SECONDS: Final = 0.1
 """How long to batch changes of a Job's ready count, to save writes."""
 
@@ -91,6 +97,7 @@ class Local:
         self.admission_adapter.offload = self.registry.offload
         self.kube = LocalKube(self.registry)
         self.finished = FinishedJobs(self.store)
+        self.run_times = RunTimes()
         self.jobs = JobController(self.kube, clock, self.tell, batch=plan.lag_seconds)
         scheduler = Scheduler(self.kube, clock, self.kube.bind, self.tell)
         self.works: dict[str, Callable[[], Coroutine[None, None, None]]] = {
@@ -130,9 +137,22 @@ class Local:
             journal=plan.journal,
             identity=plan.identity,
             seed=plan.seed,
+            run_times=self.run_times,
         )
         self.admission_adapter.admission = made.admission
         return made
+
+    async def learn_run_times(self) -> None:
+        """Learn how long jobs run from the records of those that have finished, the latest of them."""
+        before = 0
+        for _ in range(LEARNED_PAGES):
+            rows = self.finished.page(before=before, limit=LEARNED_PAGE)
+            for number, body in rows:
+                before = number
+                self.run_times.learn_job(FINISHED.decode(body))
+            if len(rows) < LEARNED_PAGE:
+                return
+            await asyncio.sleep(0)
 
     def groups(self) -> Iterator[AggregatedGroup]:
         """The API groups that our controllers answer, as the Configuration has them."""
@@ -171,8 +191,9 @@ class Local:
         )
 
     async def prepare(self) -> None:
-        """Create the initial objects."""
+        """Create the initial objects, and learn from earlier jobs."""
         await begin(self.registry)
+        await self.learn_run_times()
         name = self.plan.loaded.configuration.namespace
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         with contextlib.suppress(ExistsError):

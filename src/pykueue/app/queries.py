@@ -3,14 +3,23 @@
 from collections.abc import Callable
 
 from pykueue.app.controllers import Controllers
+from pykueue.controllers.estimates import OF_WORKLOADS, Estimates
 from pykueue.controllers.explanations import Explanations
 from pykueue.controllers.queries import query_group
-from pykueue.kube.aggregated import AggregatedGroup, AggregatedResource, Answer
+from pykueue.controllers.questions import Questions
+from pykueue.kube.aggregated import AggregatedCall, AggregatedGroup, AggregatedResource, Answer
 
 
 def queries(controllers: Callable[[], Controllers]) -> AggregatedGroup:
     """The group; its handlers read the controllers when they are called."""
+    questions = Questions()
+
+    async def estimates(call: AggregatedCall) -> bytes:
+        known = controllers()
+        return await Estimates(known.cluster, known.pump.engine, known.estimates, questions).answer(call)
+
     handlers: dict[AggregatedResource, Answer] = {
         **Explanations(lambda: controllers().cluster, lambda: controllers().pump).handlers,
+        OF_WORKLOADS: estimates,
     }
     return query_group(handlers)

@@ -85,13 +85,3 @@ async def in_steps(work: Generator[None, None, Result]) -> Result:
             found: Result = end.value
             return found
         await asyncio.sleep(0)
-
-
-def at_once(work: Generator[None, None, Result]) -> Result:
-    """Run work that yields between its steps, without a break."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: Result = end.value
-            return found

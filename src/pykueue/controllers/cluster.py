@@ -17,6 +17,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.bridge.options import Intake, intake, options
+from pykueue.bridge.runtimes import RunTimes
 from pykueue.controllers.events import Recorder
 from pykueue.controllers.finishedviews import reducer
 from pykueue.controllers.workloadwrites import Writes
@@ -44,6 +45,8 @@ View = TypeVar("View", bound=KubeObject)
 
 PRIORITY_CLASS: Final = msgspec.json.Decoder(PriorityClass)
 UNREAD: Final = "not listed yet"
+LEARNED_MAX: Final = 5_000
+"""From how many finished Workloads of the first list to learn run times."""
 LOOK_AGAIN: Final = 10_000
 """Microseconds between two checks whether the first lists are complete."""
 
@@ -86,13 +89,25 @@ class Cluster:
     """The informers, and the API for writes."""
 
     def __init__(
-        self, kube: Kube, reading: Kube, clock: Clock, chosen: Settings, *, instance: str, with_jobs: bool = True
+        self,
+        kube: Kube,
+        reading: Kube,
+        clock: Clock,
+        chosen: Settings,
+        *,
+        instance: str,
+        with_jobs: bool = True,
+        run_times: RunTimes | None = None,
     ) -> None:
         self.kube = kube
         """For writes that must stop when the lease is lost."""
         self.reading = reading
         self.clock = clock
         self.settings = chosen
+        self.run_times = run_times or RunTimes()
+        """How long jobs run, by the Workloads that have finished."""
+        self.listed = 0
+        """How many finished Workloads the first list had so far."""
 
         def following(resource: Resource, view: type[View]) -> Informer[View]:
             return Informer(reading, resource, lambda raw: decode_as(view, raw), clock)
@@ -103,7 +118,7 @@ class Cluster:
             WORKLOADS,
             lambda raw: decode_as(Workload, raw),
             clock,
-            shrink=reducer(timed=retention.after_finished is not None),
+            shrink=reducer(timed=retention.after_finished is not None, whole=self.finished),
         )
         self.cluster_queues = following(CLUSTER_QUEUES, ClusterQueue)
         self.local_queues = following(LOCAL_QUEUES, LocalQueue)
@@ -143,6 +158,14 @@ class Cluster:
             *((self.jobs,) if with_jobs else ()),
         )
         """If one of these cannot be read, that is reported, and everything else continues."""
+
+    def finished(self, seen: Workload) -> None:
+        """Learn from a finished Workload; of a long first list, from some."""
+        if not self.workloads.synced.is_set():
+            self.listed += 1
+            if self.listed > LEARNED_MAX:
+                return
+        self.run_times.learn(seen)
 
     def doubt(self, resource: Resource, key: str) -> None:
         """Handle that the server refused a write because the object has changed or is gone."""

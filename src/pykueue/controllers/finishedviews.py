@@ -23,10 +23,10 @@ STATUSES: Final = Pool[WorkloadStatus]()
 NONE: Final = LABELS.same({})
 
 
-def reducer(*, timed: bool) -> Callable[[Workload], Workload]:
+def reducer(*, timed: bool, whole: Callable[[Workload], None] | None = None) -> Callable[[Workload], Workload]:
     """Returns the function that reduces a finished Workload, and returns any other unchanged.
 
-    The time of its end is kept only if it is needed.
+    The time of its end is kept only if it is needed. `whole` is called with each finished Workload before.
     """
 
     def reduced(seen: Workload) -> Workload:
@@ -34,6 +34,8 @@ def reducer(*, timed: bool) -> Callable[[Workload], Workload]:
         # The job of a Workload that could not start may be edited, and then no longer matches.
         if finished is None or finished.reason == FAILED_TO_START:
             return seen
+        if whole is not None:
+            whole(seen)
         return Workload(
             TEXTS.same(seen.api_version),
             TEXTS.same(seen.kind),

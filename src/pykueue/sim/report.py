@@ -37,6 +37,7 @@ ENDINGS: Final = {
     End.REPEATS: "what is left repeats itself: jobs whose pods are never ready are tried again and again; "
     "see --until, or set backoffLimitCount",
     End.BOUND: "it did not settle after very many rounds, so it was stopped; see --until",
+    End.STARTED: "the job that was awaited has started",
 }
 
 

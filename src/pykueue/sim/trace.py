@@ -14,6 +14,7 @@ from pykueue.api.config.types import NAMESPACE_NAME_LABEL
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.convert import V1BETA1
 from pykueue.api.core import Namespace, Tree, matches
+from pykueue.api.durations import Micros
 from pykueue.api.fields import FieldError, invalid
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from pykueue.api.names import DEFAULT_QUEUE, CheckController, Label
@@ -24,14 +25,16 @@ from pykueue.api.schema import defaults
 from pykueue.api.trees import whole
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, parse_instant
+from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
 from pykueue.bridge.options import intake, options
+from pykueue.bridge.runtimes import Learned, RunTimesTable, kind_of
 from pykueue.bridge.unbuilt import idle, unbuilt
 from pykueue.checks.parameters import referenced, timeout, verdict
 from pykueue.checks.provisioning import Check, Rules
 from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
+from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
@@ -66,6 +69,8 @@ class Arrival(Frozen):
     """The workload as it is stored."""
     may_run_again: bool = True
     """Whether its job would run again after it was stopped for good."""
+    done: Micros = Micros(0)
+    """How much of its run is over at the start, for one that runs then."""
 
 
 class Trace(Frozen):
@@ -80,6 +85,8 @@ class Trace(Frozen):
     notes: tuple[str, ...] = ()
     provisioned: Provisioned = Provisioned()
     """The AdmissionChecks that use provisioning."""
+    begin: Checkpoint | None = None
+    """The state to begin with: `things` are its facts, and `arrivals` include its workloads, which do not arrive."""
 
 
 class Setting(Frozen):
@@ -91,6 +98,8 @@ class Setting(Frozen):
     seed: int = 0
     start: Instant = START
     tolerate_unknown_gates: bool = False
+    learned: Learned = Learned()
+    """How long jobs ran, for those that do not say how long they run."""
 
 
 class Invalid(ValueError):
@@ -155,6 +164,8 @@ class Reader:
         self.runtime_classes: dict[str, RuntimeClass] = {}
         self.default_queues: set[str] = set()
         self.guessed: list[str] = []
+        self.learned: list[str] = []
+        self.run_times = RunTimesTable(setting.learned)
         self.trusted: list[str] = []
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
@@ -318,7 +329,10 @@ class Reader:
         for wrong in (*errors, *late):
             note(mistakes, one, wrong)
         if RUN not in one.annotations and plan.ready is not None:
-            self.guessed.append(one.key)
+            known = self.run_times.find(kind_of(workload)).seconds
+            if known:
+                plan = replace(plan, run=Micros(sorted(known)[len(known) // 2] * MICROS))
+            (self.learned if known else self.guessed).append(one.key)
         of_job = isinstance(one.view, Job)
         may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
         self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
@@ -338,7 +352,10 @@ class Reader:
         """The trace, in order of arrival."""
         if self.guessed:
             who = listed(self.guessed)
-            self.notes.append(f"no {RUN} on {who}; taken to run for {RUN_DEFAULT // 1_000_000} s")
+            self.notes.append(f"no {RUN} on {who}; taken to run for {RUN_DEFAULT // MICROS} s")
+        if self.learned:
+            who = listed(self.learned)
+            self.notes.append(f"no {RUN} on {who}; taken to run as long as the median of those like it that finished")
         if self.trusted:
             self.notes.append(f"no {ANSWER} on AdmissionCheck {listed(self.trusted)}; taken to answer {ANSWERS[0]}")
         return Trace(

@@ -13,6 +13,7 @@ from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
+from pykueue.engine.record.checkpoint import restore
 from pykueue.sim.plans import RunPlan
 from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
@@ -67,6 +68,8 @@ class End(StrEnum):
     """The rest would repeat itself forever."""
     BOUND = "bound"
     """It exceeded the bound on rounds."""
+    STARTED = "started"
+    """The workload that was awaited has started."""
 
 
 class Past(Frozen):
@@ -99,8 +102,8 @@ class Run:
         """Counts admissions, so that events of an earlier one are recognized."""
         self.since: Instant | None = None
         """Since when all its pods run."""
-        self.done = Micros(0)
-        """How much of its run earlier attempts have saved."""
+        self.done = arrival.done
+        """How much of its run is done: what earlier attempts have saved, and what this one did before the start."""
         self.retried: set[str] = set()
         """Checks that have asked for a retry."""
         self.looks: set[Instant] = set()
@@ -118,8 +121,7 @@ class World:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.now = trace.start
-        self.engine = Engine(trace.options)
-        self.runs: dict[str, Run] = {}
+        self.engine = Engine(trace.options) if trace.begin is None else restore(trace.begin)
         self.heap: list[tuple[Instant, int, Event, str, int]] = []
         self.planned = 0
         self.rounds = 0
@@ -127,12 +129,24 @@ class World:
         self.moments: list[Moment] = []
         self.provisioner = Provisioner(trace.provisioned)
         self.checks = {thing.name for thing in trace.things if isinstance(thing, Check)}
-        for thing in trace.things:
+        self.awaited = ""
+        """The workload at whose start to end; empty for none."""
+        self.grain = Micros(1)
+        """Jobs end at multiples of this, so that many end at the same instant and cost one evaluation of the queue."""
+        self.rounding = 0
+        """By how much the ends so far were moved to the past; the next makes up for it."""
+        for thing in trace.things if trace.begin is None else ():
             self.engine.observe(Seen(thing))
         self.engine.observe(Synced())
-        for arrival in trace.arrivals:
-            self.runs[arrival.workload.key] = Run(arrival)
-            self.plan(arrival.at, Event.ARRIVE, arrival.workload.key)
+        self.runs = {arrival.workload.key: Run(arrival) for arrival in trace.arrivals}
+        for key, run in self.runs.items():
+            known = self.engine.item(key)
+            if known is None:
+                self.plan(run.arrival.at, Event.ARRIVE, key)
+                continue
+            for _ in tuple(known.in_flight):
+                self.engine.observe(Written(key))
+            self.resume(run, key)
 
     def run(self, until: Instant | None = None) -> Past:
         """Run until an instant, or until nothing is left to happen."""
@@ -148,6 +162,8 @@ class World:
         while True:
             if not self.settle():
                 return End.BOUND
+            if self.has_started(self.awaited):
+                return End.STARTED
             found = self.next_instant()
             if found is None:
                 return End.REST
@@ -160,6 +176,11 @@ class World:
             while self.heap and self.heap[0][0] <= self.now:
                 _, _, event, key, attempt = heappop(self.heap)
                 self.happen(event, self.runs[key], key, attempt)
+
+    def has_started(self, key: str) -> bool:
+        """Whether a workload is admitted; empty keys are of no workload."""
+        level = self.engine.workload(key)
+        return level is not None and level.admitted_at is not None and level.evicted is None
 
     def settle(self) -> bool:
         """Let the engine decide until nothing changes at this instant; returns whether it settled."""
@@ -253,17 +274,23 @@ class World:
         elif level.admitted_at is None:
             self.answer(run, key)
         elif level.pods_ready is not None and level.pods_ready.ready:
-            run.since = self.now
-            self.plan(self.later(run.plan.run), Event.FINISH, key)
+            self.proceed_to_end(run, key)
         elif run.plan.ready is not None:
             self.plan(self.later(run.plan.ready), Event.READY, key)
 
     def become_ready(self, run: Run, key: str, level: Workload) -> None:
         """All pods run; from now on the job makes progress."""
         self.engine.observe(Seen(replace(level, pods_ready=PodsReady(True, "Started", self.now))))
-        run.since = self.now
         self.record(key, MomentKind.RUNS)
-        self.plan(self.later(Micros(max(0, run.plan.run - run.done))), Event.FINISH, key)
+        self.proceed_to_end(run, key)
+
+    def proceed_to_end(self, run: Run, key: str) -> None:
+        """Schedule the end of a job that makes progress from now on."""
+        run.since = self.now
+        exact = self.later(Micros(max(0, run.plan.run - run.done))) + self.rounding
+        at = max(self.now, (exact + self.grain // 2) // self.grain * self.grain)
+        self.rounding = min(exact - at, self.grain)
+        self.plan(Instant(at), Event.FINISH, key)
 
     def not_ready(self) -> PodsReady:
         """The condition of a job whose pods have not started."""
@@ -309,8 +336,8 @@ class World:
     def stop(self, run: Run, key: str) -> None:
         """Stop the job: its pods are gone after a while, and so is its progress unless it was saved."""
         level = self.level(key)
-        if run.plan.checkpoint and run.since is not None:
-            run.done = Micros(run.done + self.now - run.since)
+        progress = 0 if run.since is None else self.now - run.since
+        run.done = Micros(run.done + progress if run.plan.checkpoint else 0)
         run.since = None
         if level.admission is not None:
             delay = Micros(0) if level.admitted_at is None else run.plan.stop

@@ -56,6 +56,38 @@ def test_explain_says_what_would_help() -> None:
     assert words not in on_stdin(*manifests).output
 
 
+FINISHED = {
+    "namespace": "default",
+    "name": "old",
+    "uid": "1",
+    "state": "COMPLETED",
+    "queue": "main",
+    "requests": {"cpu": "1"},
+    "started": "2026-01-01T00:00:00Z",
+    "ended": "2026-01-01T00:05:00Z",
+    "ranSeconds": 300,
+}
+
+
+def test_jobs_run_as_long_as_finished_ones_like_them(tmp_path: Path) -> None:
+    file = tmp_path / "finished.json"
+    file.write_bytes(msgspec.json.encode({"items": [FINISHED]}))
+    manifests = (queue(cpu=1), job("a"), job("b", run_seconds=5))
+    found = on_stdin(*manifests, options=("--run-times", str(file)))
+    assert "After 5m05s" in found.output
+    assert "taken to run as long as the median" in " ".join(found.output.split())
+    assert "After 1m05s" in on_stdin(*manifests).output
+
+
+def test_what_is_no_list_of_finished_jobs_is_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "finished.json"
+    file.write_text('{"items": [{"ended": 3}]}')
+    found = on_stdin(queue(), options=("--run-times", str(file)))
+    assert found.exit_code == 2
+    assert "is no list of finished jobs" in found.output
+    assert "pykueue jobs --finished -o json" in found.output
+
+
 def test_until_and_start() -> None:
     found = on_stdin(
         queue(),

@@ -11,8 +11,10 @@ import click
 import msgspec
 
 from pykueue.api.durations import DurationError, Micros, parse_duration
+from pykueue.api.jobsummary import FinishedList
 from pykueue.base.text import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
+from pykueue.bridge.runtimes import Learned, RunTimes
 from pykueue.cli.flags import tolerating_unknown_gates
 from pykueue.cli.manifestfiles import contents
 from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
@@ -75,6 +77,11 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
     help="Stop after this long, e.g. 90m; default: when nothing is left to happen.",
 )
 @click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="Start time.")
+@click.option(
+    "--run-times",
+    metavar="FILE",
+    help="Finished jobs, from `pykueue jobs --finished -o json`; jobs without pykueue.io/run-seconds run like them.",
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.option("--explain", is_flag=True, help="Add to each wait what would resolve it.")
 def simulate(
@@ -85,6 +92,7 @@ def simulate(
     seed: int,
     until: Micros | None,
     start: Instant,
+    run_times: str | None,
     output: str,
     explain: bool,
 ) -> None:
@@ -111,14 +119,17 @@ def simulate(
     Example:
       pykueue simulate examples/preemption
       pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
+      pykueue jobs --finished -o json > finished.json
+      pykueue simulate queues.yaml jobs.yaml --run-times finished.json
 
     Exit codes: 0, the simulation ended; 1, it did not settle; 2, invalid input; 130, Ctrl-C.
     """
     mistakes: list[Mistake] = []
     texts = [text for file in files for text in contents(file, mistakes)]
     configuration = None if config is None else next(contents(config, mistakes), None)
+    learned = Learned() if run_times is None else learned_from(run_times, mistakes)
     try:
-        trace = read_trace(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates))
+        trace = read_trace(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates, learned))
     except Invalid as error:
         mistakes += error.mistakes
     if mistakes:
@@ -134,6 +145,20 @@ def simulate(
     if found.ended is End.BOUND:
         click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
         sys.exit(1)
+
+
+def learned_from(file: str, mistakes: list[Mistake]) -> Learned:
+    """The run times of the finished jobs in a file."""
+    found = RunTimes()
+    for name, raw in contents(file, mistakes):
+        try:
+            jobs = msgspec.json.decode(raw, type=FinishedList).items
+            for job in jobs:
+                found.learn_job(job)
+        except ValueError as error:
+            advice = "write it with `pykueue jobs --finished -o json`"
+            mistakes.append(Mistake(name, f"is no list of finished jobs: {error}; {advice}"))
+    return found.learned(START)
 
 
 def in_order(mistakes: Sequence[Mistake], files: Sequence[str]) -> list[Mistake]:

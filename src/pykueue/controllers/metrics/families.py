@@ -120,6 +120,12 @@ CREATION_SECONDS: Final = histogram(
     source="LocalQueue",
 )
 
+ETA_CALIBRATION: Final = counter(
+    "pykueue_eta_calibration_total",
+    ("result",),
+    "Jobs that started after an estimate of their start: within it (right), before it (early) or after it (late).",
+)
+
 # ClusterQueues.
 PENDING: Final = gauge(
     "kueue_pending_workloads",

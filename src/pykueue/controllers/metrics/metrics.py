@@ -12,7 +12,7 @@ from pykueue.api.core import controller_of, matches
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue
 from pykueue.api.workload import Workload
 from pykueue.base.clock import Clock
-from pykueue.base.turns import at_once
+from pykueue.base.steps import at_once
 from pykueue.base.units import parse_instant
 from pykueue.bridge.outbound import queued_since
 from pykueue.controllers.metrics import families, process
@@ -54,7 +54,15 @@ LEADER: Final = "leader"
 STANDALONE: Final = "standalone"
 LOCAL: Final = frozenset(family.name for family in families.ALL if family.labels[:2] == families.LOCAL)
 COHORTS: Final = frozenset({families.SUBTREE_ADMITTED.name})
-PLAIN: Final = frozenset({families.ATTEMPTS.name, families.ATTEMPT_SECONDS.name, families.CREATION_SECONDS.name})
+PLAIN: Final = frozenset(
+    family.name
+    for family in (
+        families.ATTEMPTS,
+        families.ATTEMPT_SECONDS,
+        families.CREATION_SECONDS,
+        families.ETA_CALIBRATION,
+    )
+)
 
 
 class Watched(Protocol):
@@ -138,6 +146,10 @@ class Metrics:
         for (queue, result), times in counted.replanned.items():
             for _ in range(times):
                 self.queues.of((queue,)).count(families.RECOMPUTATIONS, (result,))
+
+    def estimated(self, result: str) -> None:
+        """Count a job that has started after an estimate of its start."""
+        self.plain.count(families.ETA_CALIBRATION, (result,))
 
     def preempted(self, preempting_queue: str, reason: str) -> None:
         """Count a preemption by a workload of this ClusterQueue."""

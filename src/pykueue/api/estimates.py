@@ -1,0 +1,118 @@
+"""The answer to the question when a workload will start, and how to put it in words."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from pykueue.api.core import ObjectMeta
+from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
+from pykueue.base.struct import Wire
+from pykueue.base.units import MICROS, Instant, parse_instant
+
+ESTIMATE: Final = "Estimate"
+SOON_SECONDS: Final = 60
+"""A start within this time is one now."""
+HORIZON_DAYS: Final = 30
+"""How far the state is run forward."""
+
+
+class StartState(StrEnum):
+    """Where a workload is."""
+
+    PENDING = "Pending"
+    STARTED = "Started"
+    FINISHED = "Finished"
+
+
+class Calibration(Wire, omit_defaults=False):
+    """How good the latest estimates were, of those jobs that have started since."""
+
+    estimates: int = 0
+    right: int = 0
+    """How many started within the range of their estimate."""
+
+
+class EstimateStatus(Wire, omit_defaults=False):
+    """When a workload will start."""
+
+    state: StartState
+    asked: str = ""
+    """When the question was asked."""
+    started: str = ""
+    """When it started; empty if it has not."""
+    earliest: str = ""
+    """Nine of ten runs start between this and the next; empty if none starts."""
+    latest: str = ""
+    """Empty if more than one of twenty runs does not start it within `horizonDays`."""
+    median: str = ""
+    runs: int = 0
+    runs_that_start: int = 0
+    horizon_days: int = HORIZON_DAYS
+    arrivals: str = "ignored"
+    """Whether other jobs arrive in the runs: `ignored` or `learned`."""
+    ahead: int = 0
+    """How many workloads hold quota of its cohort, or wait in its ClusterQueue before it."""
+    ahead_without_limit: int = 0
+    """How many of those declare no limit of their run time."""
+    ahead_guessed: int = 0
+    """How many of those declare none and are of a queue of which no job has finished: their run time is a guess."""
+    calibration: Calibration = Calibration()
+    message: str = ""
+    """The same in words."""
+
+
+class Estimate(Wire, omit_defaults=False):
+    """The response."""
+
+    kind: str = ESTIMATE
+    api_version: str = f"{QUERY_GROUP}/{QUERY_VERSION}"
+    metadata: ObjectMeta = ObjectMeta()
+    status: EstimateStatus = EstimateStatus(StartState.PENDING)
+
+
+def words(found: EstimateStatus, shown: Callable[[str], str] = str) -> str:
+    """An estimate in a sentence or two; `shown` prints a time."""
+    match found.state:
+        case StartState.FINISHED:
+            return "has finished"
+        case StartState.STARTED:
+            return f"has started at {shown(found.started)}"
+        case _:
+            pass
+    parts = [expected(found, shown), *honesty(found)]
+    sentence = "; ".join(parts)
+    good = found.calibration
+    if not good.estimates:
+        return sentence
+    last = "the last estimate" if good.estimates == 1 else f"the last {good.estimates} estimates"
+    return f"{sentence}. Of {last} {good.right} {'was' if good.right == 1 else 'were'} right"
+
+
+def expected(found: EstimateStatus, shown: Callable[[str], str]) -> str:
+    """When it starts."""
+    runs = f"{found.runs} runs"
+    missed = found.runs - found.runs_that_start
+    if not found.runs_that_start:
+        return f"does not start within {found.horizon_days} days in any of {runs}"
+    if not found.latest:
+        return f"starts at {shown(found.earliest)} or later; in {missed} of {runs} not within {found.horizon_days} days"
+    if micros(found.latest) - micros(found.asked) <= SOON_SECONDS * MICROS:
+        return "starts now"
+    return f"starts between {shown(found.earliest)} and {shown(found.latest)} (nine of ten runs)"
+
+
+def honesty(found: EstimateStatus) -> list[str]:
+    """What the estimate does not know."""
+    parts = []
+    if found.ahead_without_limit:
+        verb = "declares" if found.ahead_without_limit == 1 else "declare"
+        parts.append(f"{found.ahead_without_limit} of {found.ahead} ahead {verb} no time limit")
+    if found.ahead_guessed:
+        like = "its run time is" if found.ahead_guessed == 1 else "their run times are"
+        parts.append(f"no job like {found.ahead_guessed} of them has finished yet, so {like} a guess")
+    return parts
+
+
+def micros(text: str) -> Instant:
+    """A time in the answer."""
+    return parse_instant(text)

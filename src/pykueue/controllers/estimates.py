@@ -1,0 +1,113 @@
+"""Answers when a workload will start: a child process runs the present state forward (`sim.estimates`)."""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from pykueue.api.core import ObjectMeta
+from pykueue.api.estimates import ESTIMATE, Estimate, EstimateStatus, StartState, words
+from pykueue.api.names import WorkloadCondition
+from pykueue.api.query import ESTIMATES, QUERY_GROUP
+from pykueue.api.workload import Workload, held
+from pykueue.base.turns import in_steps
+from pykueue.bridge.estimates import KIND, RUNS_DEFAULT, RUNS_MAX, RUNS_MIN, EstimateQuestion
+from pykueue.controllers.calibration import EstimateLog
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.queries import check_leads
+from pykueue.controllers.questions import Questions
+from pykueue.controllers.snapshots import question
+from pykueue.engine.engine import Engine
+from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, bad_request, not_found
+
+OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", ESTIMATES, ESTIMATE, namespaced=True)
+ARRIVALS: Final = ("ignored", "learned")
+STEP: Final = 1_000
+"""Jobs that one step of reading limits looks at."""
+SHOWN_MAX: Final = 40
+"""Characters of a malformed parameter that an error repeats."""
+STATUS: Final = msgspec.json.Decoder(EstimateStatus)
+
+
+class Estimates:
+    """Answers for one set of controllers."""
+
+    def __init__(self, cluster: Cluster, engine: Engine, log: EstimateLog, questions: Questions) -> None:
+        self.cluster = cluster
+        self.engine = engine
+        self.log = log
+        self.questions = questions
+
+    async def answer(self, call: AggregatedCall) -> bytes:
+        """An Estimate, in JSON. It has counts of other workloads, and no names."""
+        runs, seed, arrivals = runs_in(call.query), seed_in(call.query), arrivals_in(call.query)
+        engine = check_leads(self.engine)
+        key = f"{call.namespace}/{call.name}"
+        seen = self.cluster.workloads.get(key)
+        if seen is None:
+            raise not_found(QUERY_GROUP, OF_WORKLOADS.singular, call.name)
+        found = self.known(seen)
+        if found is None:
+            now = self.cluster.clock.now()
+            learned = self.cluster.run_times.learned(now)
+            asked = EstimateQuestion(key, now, runs, seed, arrivals, await in_steps(self.limits()), learned)
+            sent = question(KIND, msgspec.msgpack.encode(asked), engine)
+            found = STATUS.decode(await self.questions.ask(call.caller.name, sent))
+            # Another replica may have taken over in the meantime, and decided otherwise.
+            check_leads(engine)
+            found = replace(found, calibration=self.log.calibration)
+            self.log.remember(seen.metadata.uid or "", found)
+        found = replace(found, message=words(found))
+        metadata = ObjectMeta(name=call.name, namespace=call.namespace, uid=seen.metadata.uid)
+        return msgspec.json.encode(Estimate(metadata=metadata, status=found))
+
+    def known(self, seen: Workload) -> EstimateStatus | None:
+        """The answer for a Workload that has started; None if it waits."""
+        if held(seen, WorkloadCondition.FINISHED) is not None:
+            return EstimateStatus(StartState.FINISHED)
+        admitted = held(seen, WorkloadCondition.ADMITTED)
+        if admitted is None or held(seen, WorkloadCondition.EVICTED) is not None:
+            return None
+        return EstimateStatus(StartState.STARTED, started=admitted.last_transition_time or "")
+
+    def limits(self) -> Generator[None, None, Mapping[str, int]]:
+        """How many seconds Jobs may run that declare it, by UID."""
+        jobs = list(self.cluster.jobs.objects.values())
+        found: dict[str, int] = {}
+        for start in range(0, len(jobs), STEP):
+            yield
+            for job in jobs[start : start + STEP]:
+                seconds = job.spec.active_deadline_seconds
+                if seconds is not None and job.metadata.uid:
+                    found[job.metadata.uid] = seconds
+        return found
+
+
+def runs_in(query: Mapping[str, Sequence[str]]) -> int:
+    """How many runs a call asks for."""
+    return number_in(query, "runs", RUNS_DEFAULT, RUNS_MIN, RUNS_MAX)
+
+
+def seed_in(query: Mapping[str, Sequence[str]]) -> int:
+    """With which seed the runs are drawn; the same seed and state give the same answer."""
+    return number_in(query, "seed", 0, 0, 2**31 - 1)
+
+
+def number_in(query: Mapping[str, Sequence[str]], name: str, absent: int, least: int, most: int) -> int:
+    """A number in a query; raises `AggregatedError` if it is none, or out of range."""
+    text = (query.get(name) or ("",))[0]
+    if not text:
+        return absent
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else -1
+    if not least <= number <= most:
+        raise bad_request(f"{name}: {text[:SHOWN_MAX]!r} is not a number from {least} to {most}")
+    return number
+
+
+def arrivals_in(query: Mapping[str, Sequence[str]]) -> bool:
+    """Whether other jobs arrive in the runs."""
+    text = (query.get("arrivals") or (ARRIVALS[0],))[0]
+    if text not in ARRIVALS:
+        raise bad_request(f"arrivals: {text[:SHOWN_MAX]!r} is neither {' nor '.join(ARRIVALS)}")
+    return text == ARRIVALS[1]

@@ -1,0 +1,46 @@
+"""Does the sentence say when, how surely, and what is not known?"""
+
+import pytest
+from msgspec.structs import replace
+
+from pykueue.api.estimates import Calibration, EstimateStatus, StartState, words
+
+FOUND = EstimateStatus(
+    StartState.PENDING,
+    asked="2026-01-01T14:00:30Z",
+    earliest="2026-01-01T14:10:00Z",
+    latest="2026-01-01T15:30:00Z",
+    runs=40,
+    runs_that_start=40,
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (FOUND, "starts between 14:10 and 15:30 (nine of ten runs)"),
+        (
+            replace(FOUND, ahead=9, ahead_without_limit=7, calibration=Calibration(40, 36)),
+            "starts between 14:10 and 15:30 (nine of ten runs); 7 of 9 ahead declare no time limit. "
+            "Of the last 40 estimates 36 were right",
+        ),
+        (
+            replace(FOUND, ahead=1, ahead_without_limit=1, ahead_guessed=1, calibration=Calibration(1, 1)),
+            "starts between 14:10 and 15:30 (nine of ten runs); 1 of 1 ahead declares no time limit; "
+            "no job like 1 of them has finished yet, so its run time is a guess. Of the last estimate 1 was right",
+        ),
+        (replace(FOUND, earliest="2026-01-01T14:00:30Z", latest="2026-01-01T14:01:00Z"), "starts now"),
+        (
+            replace(FOUND, latest="", runs_that_start=33),
+            "starts at 14:10 or later; in 7 of 40 runs not within 30 days",
+        ),
+        (
+            replace(FOUND, earliest="", latest="", runs_that_start=0),
+            "does not start within 30 days in any of 40 runs",
+        ),
+        (EstimateStatus(StartState.STARTED, started="2026-01-01T14:10:00Z"), "has started at 14:10"),
+        (EstimateStatus(StartState.FINISHED), "has finished"),
+    ],
+)
+def test_an_estimate_in_words(found: EstimateStatus, expected: str) -> None:
+    assert words(found, lambda time: time[11:16]) == expected

@@ -1,0 +1,51 @@
+"""Are drawn run times within what is known and possible?"""
+
+import random
+
+import pytest
+
+from pykueue.bridge.runtimes import JobKind, Learned, LearnedKind, RunTimesTable
+from pykueue.sim.runtimes import GUESS_LONG_SECONDS, Draws
+
+KIND = JobKind("team/main", (("cpu", 1000),))
+KNOWN = Learned((LearnedKind(KIND, tuple(range(100, 132)), 0),))
+
+
+def drawn(learned: Learned, limit: int | None = None, elapsed: int = 0, runs: int = 300) -> list[int]:
+    """One run time of each of many runs."""
+    table = RunTimesTable(learned)
+    return sorted(Draws(table, random.Random(run)).seconds(KIND, limit, elapsed) for run in range(runs))
+
+
+def test_most_are_between_those_that_are_known_and_few_are_not() -> None:
+    found = drawn(KNOWN)
+    inside = [one for one in found if 100 <= one <= 131]
+    assert 0.85 < len(inside) / len(found) < 1
+
+
+@pytest.mark.parametrize("learned", [KNOWN, Learned()], ids=["known", "unknown"])
+@pytest.mark.parametrize("limit", [None, 50, 120, 1000])
+@pytest.mark.parametrize("elapsed", [0, 40, 115, 5000])
+def test_a_job_runs_for_at_least_what_it_has_and_at_most_its_limit(
+    learned: Learned, limit: int | None, elapsed: int
+) -> None:
+    found = drawn(learned, limit, elapsed)
+    if limit is None:
+        assert found[0] >= elapsed
+    else:
+        assert min(elapsed, limit) <= found[0] <= found[-1] <= limit
+
+
+def test_a_limit_alone_says_anything_up_to_it() -> None:
+    found = drawn(Learned(), limit=1000)
+    assert found[0] < 200
+    assert found[-1] == 1000
+
+
+def test_without_any_knowledge_the_guess_is_broad_and_the_same_for_the_jobs_of_a_run() -> None:
+    found = drawn(Learned())
+    assert found[0] < 120
+    assert found[-1] > GUESS_LONG_SECONDS / 2
+    draws = Draws(RunTimesTable(Learned()), random.Random(3))
+    alike = [draws.seconds(KIND, None, 0) for _ in range(50)]
+    assert max(alike) <= 3 * min(alike) + 1
