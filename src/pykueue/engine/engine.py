@@ -192,6 +192,11 @@ class Engine:
         """Whether every observed workload is in its place, so that no count misses one."""
         return not self.world.touched
 
+    @property
+    def has_edits(self) -> bool:
+        """Whether edits of queues, cohorts, flavors or checks were observed that the next `decide` applies."""
+        return bool(self.world.to_recheck or self.world.forest.stale)
+
     def awaits_review(self, key: str) -> bool:
         """Return whether a workload has changed and is not yet in its place."""
         return key in self.world.touched

@@ -2,9 +2,16 @@
 
 Most of it could be observed again as facts. The rest could not: parked workloads, positions of flavor scans, claims of
 preemptors, and decisions that are assumed but not confirmed.
+
+Taking a checkpoint is quick, so that it can be taken between two events; writing it takes longer, so `parts` divides it.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final
+
 from msgspec import field
+from msgspec.structs import replace
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
@@ -19,7 +26,12 @@ from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import ShapeClass
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.releases import note_releases
-from pykueue.engine.world import held
+from pykueue.engine.world import World, held
+
+PART: Final = 500
+"""Workloads or other objects in a part of a checkpoint; writing one takes a few milliseconds."""
+LENGTH_BYTES: Final = 8
+"""Bytes of the length before each part, where parts are sent."""
 
 
 class RememberedClaim(Frozen):
@@ -103,6 +115,39 @@ class Checkpoint(Frozen, tag=True):
     without_queue: tuple[str, ...] = field(name="homeless")
 
 
+class Part(Frozen):
+    """Some of what a checkpoint lists."""
+
+    facts: tuple[Seen, ...] = ()
+    items: tuple[RememberedItem, ...] = ()
+    queues: tuple[RememberedQueue, ...] = ()
+
+
+def parts(saved: Checkpoint) -> tuple[Checkpoint, Iterator[Part]]:
+    """Divide a checkpoint into one without facts, workloads and queues, and parts of those; see `joined`."""
+
+    def rest() -> Iterator[Part]:
+        for start in range(0, len(saved.facts), PART):
+            yield Part(facts=saved.facts[start : start + PART])
+        for start in range(0, len(saved.items), PART):
+            yield Part(items=saved.items[start : start + PART])
+        for start in range(0, len(saved.queues), PART):
+            yield Part(queues=saved.queues[start : start + PART])
+
+    return replace(saved, facts=(), items=(), queues=()), rest()
+
+
+def joined(saved: Checkpoint, rest: Iterable[Part]) -> Checkpoint:
+    """The checkpoint that `parts` has divided."""
+    found = tuple(rest)
+    return replace(
+        saved,
+        facts=tuple(one for part in found for one in part.facts),
+        items=tuple(one for part in found for one in part.items),
+        queues=tuple(one for part in found for one in part.queues),
+    )
+
+
 def checkpoint(engine: Engine) -> Checkpoint:
     """The engine's state. Pending edits of the trees are applied first, so that a restored engine equals this one."""
     engine.refresh()
@@ -127,7 +172,7 @@ def checkpoint(engine: Engine) -> Checkpoint:
         world.epoch,
         world.numbers.last,
         tuple(Seen(thing, world.versions.get(slot_of(thing), 0)) for thing in things),
-        tuple(remembered(item, engine) for item in world.items.values()),
+        remembered_items(world),
         tuple(remembered_queue(node, engine) for node in forest.queues.values()),
         tuple(
             RememberedTree(
@@ -151,42 +196,49 @@ def checkpoint(engine: Engine) -> Checkpoint:
     )
 
 
-def remembered(item: Item, engine: Engine) -> RememberedItem:
-    """A workload as data."""
-    pairs = engine.world.forest.flavors.pairs
-    claim = item.claim
-    kept = None
-    if claim is not None:
-        usage = tuple((*pairs[fr], amount) for fr, amount in claim.usage)
-        kept = RememberedClaim(usage, tuple(victim.key for victim in claim.victims), claim.counts, claim.start)
-    return RememberedItem(
-        item.workload,
-        item.version,
-        item.place,
-        item.queue,
-        item.entry,
-        item.settled,
-        item.confirmed,
-        tuple(item.in_flight),
-        item.buffered,
-        item.bookmark,
-        kept,
-        item.queue in engine.world.pending and item.key in engine.world.pending[item.queue].resting,
-        item.seen_at,
-        tuple(item.starts),
-        item.timer,
-        item.reported,
-        item.stopped,
-        item.was_stopped,
+def remembered_items(world: World) -> tuple[RememberedItem, ...]:
+    """All workloads as data. This is one expression because it is done for all of them in one go."""
+    pairs = world.forest.flavors.pairs
+    resting: set[str] = set().union(*(pending.resting for pending in world.pending.values()))
+    return tuple(
+        [
+            RememberedItem(
+                item.workload,
+                item.version,
+                item.place,
+                item.queue,
+                item.entry,
+                item.settled,
+                item.confirmed,
+                tuple(item.in_flight) if item.in_flight else (),
+                item.buffered,
+                item.bookmark,
+                None if item.claim is None else remembered_claim(item.claim, pairs),
+                item.key in resting,
+                item.seen_at,
+                tuple(item.starts) if item.starts else (),
+                item.timer,
+                item.reported,
+                item.stopped,
+                item.was_stopped,
+            )
+            for item in world.items.values()
+        ]
     )
+
+
+def remembered_claim(claim: Claim, pairs: Sequence[tuple[str, str]]) -> RememberedClaim:
+    """The claim of a preemptor as data."""
+    usage = tuple((*pairs[fr], amount) for fr, amount in claim.usage)
+    return RememberedClaim(usage, tuple(victim.key for victim in claim.victims), claim.counts, claim.start)
 
 
 def remembered_queue(node: QuotaNode, engine: Engine) -> RememberedQueue:
     """A queue's order as data."""
     pending = engine.world.pending[node.name]
-    shapes = [shape for shape in pending.classes if isinstance(shape, Shape)]
+    shapes = [shape for shape, group in pending.classes.items() if group.parked and isinstance(shape, Shape)]
     parked = []
-    for shape in sorted(shapes, key=lambda one: one.digest):
+    for shape in sorted(shapes, key=attrgetter("digest")):
         group = pending.classes[shape]
         if group.parked is not None:
             parked.append((shape.pod_sets, shape.priority, group.parked, group.why))
