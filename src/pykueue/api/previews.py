@@ -82,10 +82,12 @@ class Affected(Wire):
     place: int | None = None
     """Its place in the order of its ClusterQueue with the change, from 1."""
     place_before: int | None = None
+    clause: str = ""
+    """Which clause of a preemption policy lets it be evicted, if it is preempted, in Kueue's spelling."""
     by: str = ""
-    """The workload that it is evicted for."""
+    """The workload that it is preempted for; empty if the caller may not know it."""
     reason: str = ""
-    """Why; of a preemption, what the other workload does."""
+    """Why; if it is preempted, what the other workload does."""
 
 
 class QuotaChange(Wire):

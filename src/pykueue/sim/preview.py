@@ -233,9 +233,8 @@ def effect(
         kind = Effect.STARTS if now.admitted else Effect.RESERVES
         return replace(one, effect=kind, flavors=flavors(item.workload.admission), reason=text)
     if evicted is not None and key in held:
-        by, text = evicted_for(evicted)
         kind = Effect.RESTARTS if now.holds else Effect.EVICTED
-        return replace(one, effect=kind, flavors=flavors(item.workload.admission), by=by, reason=text)
+        return replace(evicted_by(one, evicted), effect=kind, flavors=flavors(item.workload.admission))
     if now.holds:
         return None
     why = after.why(item)
@@ -257,11 +256,11 @@ def effect(
     return None
 
 
-def evicted_for(decision: Evict) -> tuple[str, str]:
-    """For whom a workload is evicted, and why, without naming that one."""
-    if decision.preemption is not None:
-        return decision.by, preemption(decision.preemption)
-    return "", eviction(decision)
+def evicted_by(one: Affected, decision: Evict) -> Affected:
+    """The workload with the reason why it is evicted; the reason does not name for whom."""
+    if decision.preemption is None:
+        return replace(one, reason=eviction(decision))
+    return replace(one, clause=decision.preemption.value, by=decision.by, reason=preemption(decision.preemption))
 
 
 def flavors(admission: Admission | None) -> tuple[str, ...]:
