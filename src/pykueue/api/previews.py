@@ -90,7 +90,7 @@ class Affected(Wire):
     """Why; if it is preempted, what the other workload does."""
 
 
-class QuotaChange(Wire):
+class QuotaChange(Wire, omit_defaults=False):
     """A quota of a ClusterQueue, before and after a change, in Kubernetes' quantities."""
 
     flavor: str
@@ -101,7 +101,7 @@ class QuotaChange(Wire):
     used: str = "0"
 
 
-class QueueChange(Wire):
+class QueueChange(Wire, omit_defaults=False):
     """A ClusterQueue, before and after a change: how many workloads hold quota in it, and how many are pending."""
 
     name: str

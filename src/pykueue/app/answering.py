@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final, TypeAlias
 
+from pykueue.sim import preview
 from pykueue.sim.refusal import RefusedError
 
 NICE: Final = 19
@@ -18,7 +19,9 @@ REFUSED: Final = 3
 """The exit code if a question is refused; the output is the sentence that says why."""
 Answering: TypeAlias = Callable[[BinaryIO], bytes]
 """The answer to what is read; raises `RefusedError`."""
-KINDS: Final[Mapping[str, Answering]] = {}
+KINDS: Final[Mapping[str, Answering]] = {
+    "preview": preview.answer,
+}
 
 
 def main() -> int:

@@ -80,9 +80,9 @@ def preview(
       pykueue preview --drain clusterqueue/team-a -o json
       pykueue preview --from dump/ -f queues/ --exit-code
 
-    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input. With --exit-code also: 0, the
-    same workloads run; 3, somebody is worse off: evicted, not started, blocked, or can never start; 4, nobody is, but
-    others start or are deleted.
+    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input. With --exit-code also: 0,
+    the same workloads run; 3, somebody is worse off: evicted, not started, blocked, or can never start; 4, nobody is,
+    but others start or are deleted.
     """
     from pykueue.cli.formats import echo, printed
     from pykueue.cli.queues import whatif
@@ -173,15 +173,14 @@ def from_server(
     spec = whatif.spec_of(found, namespace or target.connection.namespace or "default", **changes)
     within = whatif.own_namespace(spec)
     plural, kind = (PREVIEWS, PREVIEW) if within else (CLUSTER_PREVIEWS, CLUSTER_PREVIEW)
+    resource = Resource(QUERY_GROUP, QUERY_VERSION, plural, kind, bool(within))
     body = msgspec.json.encode(Preview(kind=kind, spec=spec))
     if len(body) > BODY_MAX:
-        fail(
-            f"the changes have {len(body) >> 10} KiB, and a server takes {BODY_MAX >> 10} KiB; split them, or use --from"
-        )
+        fail(f"the changes have {len(body) >> 10} KiB, more than {BODY_MAX >> 10} KiB; split them, or use --from")
 
     async def question(kube: HttpKube) -> bytes:
         try:
-            return await kube.create(Resource(QUERY_GROUP, QUERY_VERSION, plural, kind), body, within)
+            return await kube.create(resource, body, within)
         except KubeError as error:
             if error.code == NOT_FOUND:
                 fail(

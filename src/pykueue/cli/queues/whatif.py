@@ -22,6 +22,7 @@ from pykueue.api.previews import (
 )
 from pykueue.api.trees import text
 from pykueue.base.text import printable
+from pykueue.base.units import MICROS, Instant
 from pykueue.cli.formats import Column, table_lines
 from pykueue.cli.manifestfiles import contents
 from pykueue.cli.tables import hanging
@@ -112,7 +113,9 @@ def dumped(file: str, config: str | None, spec: PreviewSpec, mistakes: list[Mist
     loaded = configuration_of(setting, [one for one in found if is_configuration(one)], [])
     jobs = {one.name: one.workload.key for one in trace.arrivals if one.of_job}
     trees = tuple(one.tree for one in found if not is_configuration(one))
-    return Question(spec, loaded, trace.start, trees, jobs), settled(trace)
+    # New jobs come after those of the dump.
+    now = Instant(max((trace.start, *(one.workload.created for one in trace.arrivals))) + MICROS)
+    return Question(spec, loaded, now, trees, jobs), settled(trace)
 
 
 def journalled(file: str, spec: PreviewSpec) -> tuple[Question, Checkpoint]:
@@ -222,8 +225,9 @@ def with_positions(message: str, found: Sequence[Document]) -> str:
         head, colon, rest = line.partition(":")
         number = head.removeprefix("object ")
         if head != number and number.isdigit() and 0 < int(number) <= len(found):
-            line = f"{found[int(number) - 1].where}{colon}{rest}"
-        lines.append(line)
+            lines.append(f"{found[int(number) - 1].where}{colon}{rest}")
+        else:
+            lines.append(line)
     return "\n".join(lines)
 
 
