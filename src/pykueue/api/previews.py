@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pykueue.api.config.file import Loaded
-from pykueue.api.core import Tree
 from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
 from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import Instant
@@ -116,7 +115,7 @@ class QueueChange(Wire, omit_defaults=False):
 class PreviewSpec(Wire):
     """Changes that are only thought of; the order in which they are listed has no meaning."""
 
-    objects: tuple[Tree, ...] = ()
+    objects: tuple[dict[str, Any], ...] = ()
     """New Jobs and Workloads, and other objects as they would be."""
     set: tuple[str, ...] = ()
     """Fields of objects as in `clusterqueue/main.cpu=64`."""
@@ -159,7 +158,7 @@ class Question(Frozen):
     spec: PreviewSpec
     loaded: Loaded
     now: Instant
-    objects: tuple[Tree, ...] = ()
+    objects: tuple[dict[str, Any], ...] = ()
     """Objects that exist and that the changes refer to."""
     jobs: Mapping[str, str] = {}
     """The workload of each Job whose name is known."""
