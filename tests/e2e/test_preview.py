@@ -16,7 +16,7 @@ from tests.e2e.embedded import KUBECONFIG, InProcess
 from tests.e2e.switchboard import Wanted
 from tests.plane.client import Calls, Client
 from tests.plane.plane import Plane
-from tests.plane.programs import Site, ours
+from tests.plane.programs import PATIENT_LEASE, Site, ours
 
 # The tests share a plane of their own, so one worker takes them all.
 pytestmark = pytest.mark.xdist_group("preview")
@@ -60,7 +60,7 @@ def on_a_cluster() -> Iterator[Place]:
     with (
         Plane.start(nodes=0) as plane,
         Site.on(plane, ours()) as site,
-        site.ours() as manager,
+        site.ours(lease=PATIENT_LEASE) as manager,
         registered(plane, manager),
     ):
         for name in ("red", "blue"):

@@ -8,10 +8,13 @@ from copy import deepcopy
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from pykueue.api.core import Json, Tree
 from pykueue.api.previews import possible_names, split_target
 from pykueue.api.trees import mappings, text
 from pykueue.base.text import printable
+from pykueue.sim.manifests import NAMESPACED, Document, Mistake
 
 NOMINAL: Final = "nominalQuota"
 LIMITS: Final = ("borrowingLimit", "lendingLimit")
@@ -59,11 +62,32 @@ def targeted(assignment: str, known: Mapping[Key, Tree]) -> tuple[Key, str, str]
     kind, rest = target
     names = [*possible_names(rest)]
     for name in names:
-        if (kind, name) in known:
-            return (kind, name), rest[len(name) + 1 :], value
+        for key in (name, f"default/{name}") if kind == "LocalQueue" else (name,):
+            if (kind, key) in known:
+                return (kind, key), rest[len(name) + 1 :], value
     if not names:
         raise AssignmentError(f"name a field after a dot, as in {kind.lower()}/{printable(rest)}.{example(kind)}")
     raise AssignmentError(unknown_name(kind, names[-1], [name for known_kind, name in known if known_kind == kind]))
+
+
+def assign_all(found: Sequence[Document], assignments: Sequence[str], mistakes: list[Mistake]) -> list[Document]:
+    """The documents with fields set; assignments that make no sense are added to the mistakes."""
+    made = {key_of(one): one for one in found}
+    for assignment in assignments if len(made) == len(found) else ():
+        try:
+            key, path, value = targeted(assignment, {key: one.tree for key, one in made.items()})
+            made[key] = replace(made[key], tree=assigned(key[0], made[key].tree, path, value))
+        except AssignmentError as error:
+            mistakes.append(Mistake(f"--set {assignment}", str(error)))
+    # Documents of the same name are reported by those who read them.
+    return [*made.values()] if len(made) == len(found) else [*found]
+
+
+def key_of(one: Document) -> Key:
+    """The kind and name of an object; what has no name is told apart by its position."""
+    kind, name = text(one.tree, "kind"), text(one.tree, "metadata", "name") or one.where
+    namespace = text(one.tree, "metadata", "namespace") or "default"
+    return kind, f"{namespace}/{name}" if kind in NAMESPACED else name
 
 
 def example(kind: str) -> str:

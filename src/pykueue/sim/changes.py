@@ -13,7 +13,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Seen
 from pykueue.engine.model import ClusterQueue, LocalQueue
 from pykueue.engine.record.tally import uses_check, uses_flavor
-from pykueue.sim.assignments import AssignmentError, Key, assigned, targeted, unknown_name
+from pykueue.sim.assignments import AssignmentError, Key, assigned, key_of, targeted, unknown_name
 from pykueue.sim.manifests import NAMESPACED, Document, Mistake, Object, objects
 from pykueue.sim.refusal import RefusedError
 from pykueue.sim.trace import Reader, Setting, in_line
@@ -99,13 +99,6 @@ def document(number: int, tree: Tree, namespace: str) -> Document:
         meta: Tree = {**(metadata if isinstance(metadata, dict) else {}), "namespace": namespace}
         tree = {**tree, "metadata": meta}
     return Document(f"object {number}", 0, tree)
-
-
-def key_of(one: Document) -> Key:
-    """The kind and name of an object; what has no name is told apart by its position."""
-    kind, name = text(one.tree, "kind"), text(one.tree, "metadata", "name") or one.file
-    namespace = text(one.tree, "metadata", "namespace") or "default"
-    return kind, f"{namespace}/{name}" if kind in NAMESPACED else name
 
 
 def foreign(spec: PreviewSpec, found: Iterable[Document], namespace: str) -> Iterable[Mistake]:

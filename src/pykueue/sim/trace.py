@@ -33,6 +33,7 @@ from pykueue.checks.provisioning import Check, Rules
 from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.jobs import manifest
+from pykueue.sim.assignments import assign_all
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
     ANSWER,
@@ -91,6 +92,8 @@ class Setting(Frozen):
     seed: int = 0
     start: Instant = START
     tolerate_unknown_gates: bool = False
+    assignments: tuple[str, ...] = ()
+    """Fields of objects that are set, as in `clusterqueue/main.cpu=64`."""
 
 
 class Invalid(ValueError):
@@ -110,6 +113,7 @@ def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = Non
         read_here, errors = documents(file, raw)
         found += read_here
         mistakes += errors
+    found = assign_all(found, setting.assignments, mistakes)
     loaded = configuration_of(setting, [one for one in found if is_configuration(one)], mistakes)
     judged, errors = objects([one for one in found if not is_configuration(one)], loaded.gates.values)
     mistakes += errors
