@@ -235,7 +235,9 @@ def test_the_guide_to_simulations_works(desk: Path) -> None:
 
 def test_the_guide_to_previews_works_and_shows_what_is_printed(desk: Path) -> None:
     told = run(run_here("docs/whatif.md"), desk)
-    shown = [line for block in blocks("docs/whatif.md") if block.language == "console" for line in block.text.splitlines()]
+    shown = [
+        line for block in blocks("docs/whatif.md") if block.language == "console" for line in block.text.splitlines()
+    ]
     assert [line for line in shown if line and not line.startswith("$") and line not in told] == []
 
 

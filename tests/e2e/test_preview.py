@@ -37,11 +37,12 @@ class Place:
         self.client = client
         self.asks = asks
         self.users = users
+        self.log: Callable[[], str] = str
 
     def preview(self, *words: str | Path, who: str = "admin", code: int = 0) -> str:
         """What a preview prints, errors included."""
         found, out, err = self.asks(who, ["preview", *map(str, words)])
-        assert found == code, f"code {found}: {out}{err}"
+        assert found == code, f"code {found}: {out}{err}{self.log()}"
         return out + err
 
     def status(self, *words: str | Path, who: str = "admin") -> Any:
@@ -75,7 +76,9 @@ def on_a_cluster() -> Iterator[Place]:
             done = subprocess.run(line, check=False, capture_output=True, text=True)
             return done.returncode, done.stdout, done.stderr
 
-        yield Place(plane.client, asks, [*files])
+        made = Place(plane.client, asks, [*files])
+        made.log = lambda: "\n".join(manager.log.read_text(errors="replace").splitlines()[-30:])
+        yield made
 
 
 @contextlib.contextmanager
