@@ -14,7 +14,14 @@ from tests.clidocs import page as cli_page
 from tests.documents import INLINE, PAGES, Block, blocks, commands, found, ours, parse, program, run, words_of
 from tests.storyfile import ROOT
 
-RUN = ("README.md", "docs/doctor.md", "docs/local.md", "docs/provisioning.md", "docs/simulate.md")
+RUN = (
+    "README.md",
+    "docs/doctor.md",
+    "docs/local.md",
+    "docs/provisioning.md",
+    "docs/simulate.md",
+    "docs/whatif.md",
+)
 """Pages whose blocks the tests below run, in order, except those in PARSED."""
 ON_A_CLUSTER = "docs/install.md"
 """The `sh` blocks of this page are run by tests/e2e/test_install.py."""
@@ -38,6 +45,8 @@ PARSED = {
     ("docs/provisioning.md", "kubectl apply --server-side -f https:"): "needs a cluster and the internet",
     ("docs/provisioning.md", "kubectl wait --for=condition=Active"): "needs a cluster",
     ("docs/provisioning.md", "kubectl get workload job-train-70ee0"): "needs a cluster",
+    ("docs/whatif.md", "pykueue preview -f job.yaml"): "tests/e2e/test_preview.py asks such questions",
+    ("docs/whatif.md", "kubectl create --raw"): "tests/e2e/test_preview.py asks the same by `pykueue preview`",
     ("docs/faults.md", "python -m pykueue.audit"): "needs a cluster",
     ("docs/faults.md", "make crash"): "takes an hour",
     ("docs/faults.md", "python -m tests.crash.attempts"): "takes half an hour",
@@ -238,6 +247,14 @@ def test_the_page_of_the_doctor_works(desk: Path) -> None:
 def test_the_guide_to_simulations_works(desk: Path) -> None:
     told = run(run_here("docs/simulate.md"), desk)
     assert '"schema":"pykueue.io/simulation/v1"' in told.replace(" ", "")
+
+
+def test_the_guide_to_previews_works_and_shows_what_is_printed(desk: Path) -> None:
+    told = run(run_here("docs/whatif.md"), desk)
+    shown = [
+        line for block in blocks("docs/whatif.md") if block.language == "console" for line in block.text.splitlines()
+    ]
+    assert [line for line in shown if line and not line.startswith("$") and line not in told] == []
 
 
 @pytest.mark.slow("waits for retries and timeouts")

@@ -41,6 +41,8 @@ CONFIGURATION = {
 }
 TICK = 0.01
 """Seconds after which the clock is set while a program outside is at work."""
+KUBECONFIG = "{kubeconfig}"
+"""Stands for the file in the words of a program."""
 HASTE = 10
 """How much faster than the world's the clock goes then."""
 CAPACITY = {"cpu": "100k", "memory": "1Pi", "example.com/gpu": "100k"}
@@ -235,13 +237,18 @@ class InProcess:
         program = shutil.which("kubectl")
         if program is None:
             pytest.skip("there is no kubectl on this machine")
-        code, out, err = self.system.loop.run_until_complete(self.served(program, [*map(str, args)], stdin or ""))
-        self.system.settle()
+        code, out, err = self.command([program, f"--kubeconfig={KUBECONFIG}", *map(str, args)], stdin or "")
         if check and code:
             raise AssertionError(f"kubectl {' '.join(map(str, args))}: {err}{out}")
         return out if check else out + err
 
-    async def served(self, program: str, args: list[str], stdin: str) -> tuple[int, str, str]:
+    def command(self, words: list[str], stdin: str = "") -> tuple[int, str, str]:
+        """Code and words of a program that speaks to the API; KUBECONFIG in its words is the name of such a file."""
+        found = self.system.loop.run_until_complete(self.served(words, stdin))
+        self.system.settle()
+        return found
+
+    async def served(self, words: list[str], stdin: str) -> tuple[int, str, str]:
         """Code and words of a program that speaks to the API; the clock goes on with the world's meanwhile."""
         system, world = self.system, SystemClock()
         authority = Authority.open(None, world.now())
@@ -253,9 +260,7 @@ class InProcess:
                 url = f"https://127.0.0.1:{server.port}"
                 file.write_text(kubeconfig(url, authority.certificate, user="admin", token=system.token))
                 process = await asyncio.create_subprocess_exec(
-                    program,
-                    f"--kubeconfig={file}",
-                    *args,
+                    *(word.replace(KUBECONFIG, str(file)) for word in words),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.PIPE,

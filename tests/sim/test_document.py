@@ -18,9 +18,14 @@ def test_json_has_a_stable_shape() -> None:
         "at", "seconds", "workload", "name", "queue", "what", "why", "helps", "reason", "message", "by",
     ]  # fmt: skip
     summary = read_back["summary"]
-    assert list(summary) == ["end", "seconds", "ended", "queues", "use", "waiting", "notes"]
+    assert list(summary) == ["end", "seconds", "ended", "queues", "use", "waiting", "notes", "jobs"]
     assert (summary["seconds"], summary["ended"]) == (5.0, End.REST.value)
-    assert summary["queues"][0]["wait_seconds"] == {"mean": 0.0, "p95": 0.0, "max": 0.0}
+    assert list(summary["queues"][0]["wait_seconds"]) == ["mean", "p50", "p90", "p95", "p99", "max"]
+    assert set(summary["queues"][0]["wait_seconds"].values()) == {0.0}
+    assert [(one["name"], one["started_seconds"]) for one in summary["jobs"]] == [
+        ("default/a", 0.0),
+        ("default/b", None),
+    ]
     assert summary["queues"][0]["waited_seconds"] == 5.0
     assert summary["use"][0]["used_percent"] == 100.0
     assert summary["waiting"][0]["name"] == "default/b"

@@ -20,17 +20,18 @@ def waiting(*manifests: str, until: int | None = None) -> tuple[str, str, tuple[
 
 
 @pytest.mark.parametrize(
-    ("values", "mean", "p95", "longest"),
+    ("values", "mean", "p50", "p95", "longest"),
     [
-        pytest.param([7], 7, 7, 7, id="one"),
-        pytest.param(list(range(1, 101)), 50, 95, 100, id="a hundred"),
-        pytest.param([0, 10], 5, 10, 10, id="two"),
+        pytest.param([7], 7, 7, 7, 7, id="one"),
+        pytest.param(list(range(1, 101)), 50, 50, 95, 100, id="a hundred"),
+        pytest.param([0, 10], 5, 0, 10, 10, id="two"),
     ],
 )
-def test_waits_are_summed_up(values: list[int], mean: int, p95: int, longest: int) -> None:
+def test_waits_are_summed_up(values: list[int], mean: int, p50: int, p95: int, longest: int) -> None:
     found = spread(values)
     assert found is not None
-    assert (found.mean, found.p95, found.longest) == (mean, p95, longest)
+    assert (found.mean, found.p50, found.p95, found.longest) == (mean, p50, p95, longest)
+    assert found.p50 <= found.p90 <= found.p95 <= found.p99 <= found.longest
 
 
 def test_no_wait_has_no_mean() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final, TypeAlias
 
 from pykueue.bridge import estimates
+from pykueue.sim import preview
 from pykueue.sim.estimates import answer as estimate
 from pykueue.sim.refusal import RefusedError
 
@@ -22,6 +23,7 @@ Answering: TypeAlias = Callable[[BinaryIO], bytes]
 """The answer to what is read; raises `RefusedError`."""
 KINDS: Final[Mapping[str, Answering]] = {
     estimates.KIND: estimate,
+    "preview": preview.answer,
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pykueue.app.controllers import Controllers
 from pykueue.controllers.estimates import OF_WORKLOADS, Estimates
 from pykueue.controllers.explanations import Explanations
+from pykueue.controllers.previews import OF_CLUSTER, OF_NAMESPACE, Previews
 from pykueue.controllers.queries import query_group
 from pykueue.controllers.questions import Questions
 from pykueue.kube.aggregated import AggregatedCall, AggregatedGroup, AggregatedResource, Answer
@@ -13,6 +14,7 @@ from pykueue.kube.aggregated import AggregatedCall, AggregatedGroup, AggregatedR
 def queries(controllers: Callable[[], Controllers]) -> AggregatedGroup:
     """The group; its handlers read the controllers when they are called."""
     questions = Questions()
+    previews = Previews(lambda: controllers().cluster, lambda: controllers().pump.engine, questions)
 
     async def estimates(call: AggregatedCall) -> bytes:
         known = controllers()
@@ -21,5 +23,7 @@ def queries(controllers: Callable[[], Controllers]) -> AggregatedGroup:
     handlers: dict[AggregatedResource, Answer] = {
         **Explanations(lambda: controllers().cluster, lambda: controllers().pump).handlers,
         OF_WORKLOADS: estimates,
+        OF_NAMESPACE: previews.answer,
+        OF_CLUSTER: previews.answer,
     }
     return query_group(handlers)

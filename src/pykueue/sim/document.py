@@ -4,7 +4,7 @@ from typing import Final
 
 from pykueue.api.core import Json
 from pykueue.base.units import MICROS, Instant, amount_text, format_instant
-from pykueue.sim.report import Line, QueueRow, Report, UseRow, WaitingRow
+from pykueue.sim.report import JobRow, Line, QueueRow, Report, UseRow, WaitingRow
 
 SCHEMA: Final = "pykueue.io/simulation/v1"
 
@@ -23,6 +23,7 @@ def as_json(found: Report) -> dict[str, Json]:
             "use": [use_json(one) for one in found.use],
             "waiting": [waiting_json(one, found.start) for one in found.waiting],
             "notes": list(found.notes),
+            "jobs": [job_json(one, found.start) for one in found.jobs],
         },
     }
 
@@ -59,7 +60,14 @@ def queue_json(one: QueueRow) -> dict[str, Json]:
         "finished": one.finished,
         "wait_seconds": None
         if wait is None
-        else {"mean": seconds(wait.mean), "p95": seconds(wait.p95), "max": seconds(wait.longest)},
+        else {
+            "mean": seconds(wait.mean),
+            "p50": seconds(wait.p50),
+            "p90": seconds(wait.p90),
+            "p95": seconds(wait.p95),
+            "p99": seconds(wait.p99),
+            "max": seconds(wait.longest),
+        },
         "waited_seconds": seconds(one.waited),
         "preempts": one.preempts,
         "preempted": one.preempted,
@@ -77,6 +85,20 @@ def use_json(one: UseRow) -> dict[str, Json]:
         "nominal": amount_text(one.resource, one.nominal),
         "used_percent": None if share is None else share / 10,
         "peak": amount_text(one.resource, one.peak),
+    }
+
+
+def job_json(one: JobRow, start: Instant) -> dict[str, Json]:
+    """One workload, from its arrival to its end."""
+    return {
+        "workload": one.workload,
+        "name": one.name,
+        "queue": one.queue,
+        "arrived_seconds": seconds(one.arrived - start),
+        "started_seconds": None if one.started is None else seconds(one.started - start),
+        "finished_seconds": None if one.finished is None else seconds(one.finished - start),
+        "waited_seconds": seconds(one.waited),
+        "evictions": one.evictions,
     }
 
 

@@ -67,6 +67,7 @@ class Document(Frozen):
 
     file: str
     number: int
+    """Its position in the file; 0 if `file` says everything."""
     tree: Tree
     item: int = 0
     """Its position in a List; 0 if it stands alone."""
@@ -74,7 +75,8 @@ class Document(Frozen):
     @property
     def where(self) -> str:
         """The file, and the number of the document."""
-        return f"{self.file}: document {self.number}" + (f", item {self.item}" if self.item else "")
+        within = f": document {self.number}" if self.number else ""
+        return f"{self.file}{within}" + (f", item {self.item}" if self.item else "")
 
     @property
     def called(self) -> str:

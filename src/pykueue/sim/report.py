@@ -65,7 +65,10 @@ class Spread(Frozen):
 
     count: int
     mean: int
+    p50: int
+    p90: int
     p95: int
+    p99: int
     longest: int
 
 
@@ -111,6 +114,22 @@ class WaitingRow(Frozen):
     helps: tuple[str, ...]
 
 
+class JobRow(Frozen):
+    """One workload, from its arrival to its end."""
+
+    workload: str
+    name: str
+    queue: str
+    arrived: Instant
+    started: Instant | None
+    """Its first start."""
+    finished: Instant | None
+    waited: int
+    """Microseconds that it waited in total, including after evictions."""
+    evictions: int
+    """How often it was preempted or evicted."""
+
+
 class Report(Frozen):
     """The printable result of a simulation."""
 
@@ -122,6 +141,8 @@ class Report(Frozen):
     use: tuple[UseRow, ...]
     waiting: tuple[WaitingRow, ...]
     notes: tuple[str, ...]
+    jobs: tuple[JobRow, ...] = ()
+    """Every workload, in order of arrival."""
 
 
 class Names:
@@ -160,6 +181,7 @@ def report(past: Past) -> Report:
         use_rows(past),
         waiting_rows(past, names),
         past.trace.notes,
+        job_rows(past, names),
     )
 
 
@@ -274,6 +296,31 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
     )
 
 
+def job_rows(past: Past, names: Names) -> tuple[JobRow, ...]:
+    """Every workload that has arrived, in order of arrival."""
+    first: dict[tuple[str, MomentKind], Instant] = {}
+    evictions: dict[str, int] = {}
+    for moment in past.moments:
+        first.setdefault((moment.workload, moment.what), moment.at)
+        if moment.what in (MomentKind.PREEMPTED, MomentKind.EVICTED):
+            evictions[moment.workload] = evictions.get(moment.workload, 0) + 1
+    waited = waited_by(past)
+    return tuple(
+        JobRow(
+            key,
+            one.name,
+            names.queues[key],
+            first[key, MomentKind.ARRIVES],
+            first.get((key, MomentKind.STARTS)),
+            first.get((key, MomentKind.FINISHES)),
+            waited.get(key, 0),
+            evictions.get(key, 0),
+        )
+        for one in past.trace.arrivals
+        if ((key := one.workload.key), MomentKind.ARRIVES) in first
+    )
+
+
 def waited_by(past: Past) -> Mapping[str, int]:
     """How long each workload waited in total: until its first start, and from each eviction to its next start.
 
@@ -302,12 +349,13 @@ def waits_now(level: Workload) -> bool:
 
 
 def spread(values: Sequence[int]) -> Spread | None:
-    """Mean, 95th percentile by nearest rank, and maximum; None without values."""
+    """Mean, percentiles by nearest rank, and maximum; None without values."""
     if not values:
         return None
     ordered = sorted(values)
-    rank = -(-len(ordered) * 95 // 100)
-    return Spread(len(ordered), sum(ordered) // len(ordered), ordered[rank - 1], ordered[-1])
+    count = len(ordered)
+    p50, p90, p95, p99 = (ordered[-(-count * percent // 100) - 1] for percent in (50, 90, 95, 99))
+    return Spread(count, sum(ordered) // count, p50, p90, p95, p99, ordered[-1])
 
 
 class QuotaUse:

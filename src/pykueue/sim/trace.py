@@ -36,6 +36,7 @@ from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
+from pykueue.sim.assignments import assign_all
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
     ANSWER,
@@ -100,6 +101,8 @@ class Setting(Frozen):
     tolerate_unknown_gates: bool = False
     learned: Learned = Learned()
     """How long jobs ran, for those that do not say how long they run."""
+    assignments: tuple[str, ...] = ()
+    """Fields of objects that are set, as in `clusterqueue/main.cpu=64`."""
 
 
 class Invalid(ValueError):
@@ -119,6 +122,7 @@ def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = Non
         read_here, errors = documents(file, raw)
         found += read_here
         mistakes += errors
+    found = assign_all(found, setting.assignments, mistakes)
     loaded = configuration_of(setting, [one for one in found if is_configuration(one)], mistakes)
     judged, errors = objects([one for one in found if not is_configuration(one)], loaded.gates.values)
     mistakes += errors

@@ -26,7 +26,7 @@ def on_stdin(*manifests: str, options: tuple[str, ...] = ()) -> Result:
 
 
 def test_the_demo_shows_borrowing_a_preemption_and_a_requeue() -> None:
-    found = simulate(*map(str, sorted(DEMO.glob("*.yaml"))))
+    found = simulate("--timeline", *map(str, sorted(DEMO.glob("*.yaml"))))
     assert found.exit_code == 0
     for words in ("some of it borrowed from its cohort", "preempted", "takes back quota", "requeues", "Not finished:"):
         assert words in " ".join(found.output.split())
@@ -88,6 +88,39 @@ def test_what_is_no_list_of_finished_jobs_is_a_mistake(tmp_path: Path) -> None:
     assert "pykueue jobs --finished -o json" in found.output
 
 
+def test_the_timeline_is_shown_when_asked_for() -> None:
+    manifests = (queue(cpu=1), job("a", run_seconds=5))
+    assert "arrives" not in on_stdin(*manifests).output
+    assert "0:00:00  a  arrives" in on_stdin(*manifests, options=("--timeline",)).output
+
+
+def test_jobs_are_listed_and_the_longest_waits_first() -> None:
+    manifests = (queue(cpu=1), job("a", run_seconds=5), job("b", run_seconds=7), job("c", run_seconds=9))
+    table = on_stdin(*manifests, options=("--jobs",)).output
+    assert [line.split()[0] for line in table.splitlines() if line.startswith("default/")] == [
+        "default/a",
+        "default/b",
+        "default/c",
+    ]
+    assert on_stdin(*manifests, options=("--longest", "2", "-o", "csv")).output.splitlines() == [
+        "JOB,CLUSTERQUEUE,ARRIVED,STARTED,FINISHED,WAITED,EVICTIONS",
+        "default/c,main,0:00:00,0:00:12,0:00:21,0:00:12,0",
+        "default/b,main,0:00:00,0:00:05,0:00:12,0:00:05,0",
+    ]
+    summary = on_stdin(*manifests).output
+    assert "main            0:00:05  0:00:05  0:00:12  0:00:12  0:00:12  0:00:12" in summary
+    assert "default/c" not in summary
+
+
+def test_a_field_can_be_set() -> None:
+    manifests = (queue(cpu=1), job("a", run_seconds=5), job("b", run_seconds=5))
+    found = on_stdin(*manifests, options=("--set", "clusterqueue/main.cpu=2", "-o", "json"))
+    assert [one["waited_seconds"] for one in msgspec.json.decode(found.output)["summary"]["jobs"]] == [0, 0]
+    for wrong, says in (("cq/main.cpus=2", "did you mean cpu?"), ("cq/main.cpu=x", "nominalQuota"), ("x", "no value")):
+        found = on_stdin(*manifests, options=("--set", wrong))
+        assert (found.exit_code, says in found.stderr) == (2, True), found.stderr
+
+
 def test_until_and_start() -> None:
     found = on_stdin(
         queue(),
@@ -102,7 +135,7 @@ def test_until_and_start() -> None:
 def test_a_configuration_can_be_named(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(configuration("waitForPodsReady: {timeout: 9s, requeuingStrategy: {backoffLimitCount: 0}}\n"))
-    found = on_stdin(queue(), job("a", ready_seconds="never"), options=("--config", str(config)))
+    found = on_stdin(queue(), job("a", ready_seconds="never"), options=("--config", str(config), "--timeline"))
     assert "0:00:09  a  deactivated" in found.output
 
 

@@ -15,13 +15,14 @@ from pykueue.api.jobsummary import FinishedList
 from pykueue.base.text import printable
 from pykueue.base.units import Instant, amount_text, format_instant, parse_instant
 from pykueue.bridge.runtimes import Learned, RunTimes
-from pykueue.cli.flags import tolerating_unknown_gates
+from pykueue.cli.flags import Count, tolerating_unknown_gates
+from pykueue.cli.formats import Column, csv_lines, table_lines
 from pykueue.cli.manifestfiles import contents
 from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
 from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json
 from pykueue.sim.manifests import Mistake
-from pykueue.sim.report import ENDINGS, Report, report
+from pykueue.sim.report import ENDINGS, JobRow, Report, report
 from pykueue.sim.trace import START, Invalid, Setting, read_trace
 from pykueue.sim.world import END_OF_TIME, End, MomentKind, World
 
@@ -82,8 +83,18 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
     metavar="FILE",
     help="Finished jobs, from `pykueue jobs --finished -o json`; jobs without pykueue.io/run-seconds run like them.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
-@click.option("--explain", is_flag=True, help="Add to each wait what would resolve it.")
+@click.option("--set", "set_", multiple=True, metavar="KIND/NAME.FIELD=VALUE", help="Set a field of an object.")
+@click.option("--timeline", is_flag=True, help="Show every event, too.")
+@click.option("--explain", is_flag=True, help="Like --timeline, and add to each wait what would resolve it.")
+@click.option("--jobs", is_flag=True, help="Show a table of all jobs, too.")
+@click.option("--longest", type=Count(min=1), metavar="N", help="Like --jobs, only the N jobs that waited longest.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    help="Output format; csv is the table of jobs.",
+)
 def simulate(
     files: tuple[str, ...],
     config: str | None,
@@ -93,8 +104,12 @@ def simulate(
     until: Micros | None,
     start: Instant,
     run_times: str | None,
-    output: str,
+    set_: tuple[str, ...],
+    timeline: bool,
     explain: bool,
+    jobs: bool,
+    longest: int | None,
+    output: str,
 ) -> None:
     """Simulate queues and jobs without a cluster.
 
@@ -115,9 +130,13 @@ def simulate(
     Without it, a check with a ProvisioningRequestConfig of class scripted.pykueue.io follows the
     parameters of that class; other classes find capacity at once.
 
+    --set changes an object before the simulation starts, as `pykueue preview --set` does.
+
     \b
     Example:
-      pykueue simulate examples/preemption
+      pykueue simulate examples/preemption --timeline
+      pykueue simulate queues.yaml jobs.yaml --longest 10
+      pykueue simulate queues.yaml jobs.yaml --set clusterqueue/main.cpu=64 -o csv > jobs.csv
       pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
       pykueue jobs --finished -o json > finished.json
       pykueue simulate queues.yaml jobs.yaml --run-times finished.json
@@ -129,7 +148,9 @@ def simulate(
     configuration = None if config is None else next(contents(config, mistakes), None)
     learned = Learned() if run_times is None else learned_from(run_times, mistakes)
     try:
-        trace = read_trace(texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates, learned))
+        trace = read_trace(
+            texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates, learned, set_)
+        )
     except Invalid as error:
         mistakes += error.mistakes
     if mistakes:
@@ -139,9 +160,14 @@ def simulate(
     found = report(past)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2).decode())
+    elif output == "csv":
+        rows = longest_first(found.jobs, longest)
+        click.echo("\n".join(csv_lines(rows, job_columns(found.start), no_headers=False)))
     else:
         colour = wants_colour(sys.stdout, os.environ)
-        click.echo("\n".join(rendered(found, colour=colour, explain=explain)), color=colour)
+        events = timeline_of(found, colour=colour, explain=explain) if timeline or explain else ()
+        listed = job_table(found, longest) if jobs or longest is not None else ()
+        click.echo("\n".join((*events, *rendered(found, listed, colour=colour))), color=colour)
     if found.ended is End.BOUND:
         click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
         sys.exit(1)
@@ -185,10 +211,8 @@ def complain(mistakes: list[Mistake]) -> None:
     click.echo(f"Error: {count} in the input; nothing was simulated", err=True)
 
 
-def rendered(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
-    """The report as lines of text."""
-    yield from timeline(found, colour=colour, explain=explain)
-    yield ""
+def rendered(found: Report, jobs: Sequence[str], *, colour: bool) -> Iterator[str]:
+    """The report as lines of text, with these lines about jobs."""
     span = duration(found.end - found.start)
     total, done = sum(one.workloads for one in found.queues), sum(one.finished for one in found.queues)
     yield from hanging("", f"After {span}: {done} of {total} workloads finished; {ENDINGS[found.ended]}.")
@@ -196,14 +220,19 @@ def rendered(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
     yield ""
     yield from queue_table(found)
     yield ""
+    yield from wait_table(found)
+    yield ""
     yield from use_table(found)
+    if jobs:
+        yield ""
+        yield from jobs
     if found.waiting:
         yield ""
         yield from still_waiting(found, colour=colour)
 
 
-def timeline(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
-    """The events, one per line."""
+def timeline_of(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
+    """The events, one per line, and an empty line."""
     shown = [one for one in found.lines if not one.beside]
     names = short_names([one.name for one in found.lines] + [one.name for one in found.waiting])
     width = max((len(names[one.name]) for one in shown), default=0)
@@ -217,6 +246,7 @@ def timeline(found: Report, *, colour: bool, explain: bool) -> Iterator[str]:
         yield from rest
         if explain and one.helps:
             yield from hanging(" " * plain + "helps: ", printable(either(one.helps)))
+    yield ""
 
 
 def short_names(names: list[str]) -> dict[str, str]:
@@ -226,31 +256,51 @@ def short_names(names: list[str]) -> dict[str, str]:
 
 
 def queue_table(found: Report) -> list[str]:
-    """Waits, admissions and preemptions of each ClusterQueue.
+    """Jobs, admissions and preemptions of each ClusterQueue; `waited` is the total, including waits after evictions."""
+    rows = []
+    for one in found.queues:
+        counts = (one.workloads, one.admissions, one.finished, one.preempts, one.preempted, one.evicted)
+        arrived, admissions, finished, *rest = map(str, counts)
+        rows.append((one.queue, arrived, admissions, finished, duration(one.waited), *rest))
+    headers = ("ClusterQueue", "jobs", "starts", "done", "waited", "preempts", "preempted", "evicted")
+    return table(headers, rows, "<>>>>>>>")
 
-    A wait lasts from arrival to the first start; `waited` is the total, including waits after evictions.
-    """
+
+def wait_table(found: Report) -> list[str]:
+    """The waits of each ClusterQueue, from arrival to the first start."""
     rows = []
     for one in found.queues:
         wait = one.wait
-        waits = ("-", "-", "-") if wait is None else (duration(wait.mean), duration(wait.p95), duration(wait.longest))
-        counts = (one.workloads, one.admissions, one.finished, one.preempts, one.preempted, one.evicted)
-        arrived, admissions, finished, *rest = map(str, counts)
-        rows.append((one.queue, arrived, admissions, finished, *waits, duration(one.waited), *rest))
-    headers = (
-        "ClusterQueue",
-        "jobs",
-        "starts",
-        "done",
-        "wait mean",
-        "p95",
-        "max",
-        "waited",
-        "preempts",
-        "preempted",
-        "evicted",
+        known = () if wait is None else (wait.mean, wait.p50, wait.p90, wait.p95, wait.p99, wait.longest)
+        rows.append((one.queue, *(map(duration, known) if known else ("-",) * 6)))
+    return table(("ClusterQueue", "wait mean", "median", "p90", "p95", "p99", "max"), rows, "<>>>>>>")
+
+
+def longest_first(rows: Sequence[JobRow], longest: int | None) -> Sequence[JobRow]:
+    """The jobs in order of arrival, or so many that waited longest."""
+    return rows if longest is None else sorted(rows, key=lambda one: -one.waited)[:longest]
+
+
+def job_columns(start: Instant) -> tuple[Column[JobRow], ...]:
+    """The columns of the table of jobs; times are since the start."""
+
+    def since(at: Instant | None) -> str:
+        return "-" if at is None else duration(at - start)
+
+    return (
+        Column("JOB", lambda one: one.name),
+        Column("CLUSTERQUEUE", lambda one: one.queue),
+        Column("ARRIVED", lambda one: since(one.arrived), ">"),
+        Column("STARTED", lambda one: since(one.started), ">"),
+        Column("FINISHED", lambda one: since(one.finished), ">"),
+        Column("WAITED", lambda one: duration(one.waited), ">"),
+        Column("EVICTIONS", lambda one: str(one.evictions), ">"),
     )
-    return table(headers, rows, "<>>>>>>>>>>")
+
+
+def job_table(found: Report, longest: int | None) -> list[str]:
+    """The jobs, or those that waited longest."""
+    return table_lines(longest_first(found.jobs, longest), job_columns(found.start))
 
 
 def use_table(found: Report) -> list[str]:

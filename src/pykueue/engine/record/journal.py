@@ -92,18 +92,35 @@ def replay(lines: Iterable[bytes]) -> Iterator[Divergence]:
 
     Raises JournalError for a journal of another version of the format, and for what is no journal.
     """
+    for number, line, decisions in steps(lines):
+        if isinstance(line, Decided) and msgspec.json.encode(decisions) != msgspec.json.encode(line.decisions):
+            yield Divergence(number, line.decisions, decisions)
+
+
+def last_state(lines: Iterable[bytes]) -> Engine:
+    """The engine after everything in a journal; raises JournalError as `replay` does."""
+    engine: Engine | None = None
+    for _, line, _ in steps(lines):
+        engine = line if isinstance(line, Engine) else engine
+    if engine is None:
+        raise JournalError("line 1: a journal begins with a checkpoint; this one is empty")
+    return engine
+
+
+def steps(lines: Iterable[bytes]) -> Iterator[tuple[int, Engine | Observed | Decided, tuple[Decision, ...]]]:
+    """Replay a journal; yields each line with its number and what is decided, and for a checkpoint the engine."""
     engine: Engine | None = None
     for number, line in read(lines):
         if isinstance(line, Checkpoint):
             engine = restore(line)
+            yield number, engine, ()
         elif engine is None:
             raise JournalError(f"line {number}: a journal begins with a checkpoint; this one begins in the middle")
         elif isinstance(line, Observed):
             engine.observe(line.fact)
+            yield number, line, ()
         else:
-            decisions = tuple(engine.decide(line.now))
-            if msgspec.json.encode(decisions) != msgspec.json.encode(line.decisions):
-                yield Divergence(number, line.decisions, decisions)
+            yield number, line, tuple(engine.decide(line.now))
 
 
 def decisions_in(lines: Iterable[bytes], name: str) -> Iterator[Decision]:

@@ -268,3 +268,8 @@ def of_cycle(entries: Iterable[Entry]) -> CycleTally:
             result = entry.replanned.value
             replanned[name, result] = replanned.get((name, result), 0) + 1
     return CycleTally(skipped, replanned)
+
+
+def can_admit(engine: Engine, name: str) -> bool:
+    """Return whether the workloads of a ClusterQueue are considered in cycles."""
+    return engine.world.can_admit(engine.world.forest.queues[name])

@@ -1,0 +1,160 @@
+"""Who sees what of a preview? Names of workloads that the caller may list, and counts of the others."""
+
+from collections.abc import AsyncIterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from pykueue.api.config.file import default_configuration
+from pykueue.api.core import ObjectMeta
+from pykueue.api.kueue import LocalQueue, LocalQueueSpec
+from pykueue.api.previews import Affected, Effect, Preview, PreviewSpec, PreviewStatus, Question, QueueChange
+from pykueue.base.units import Instant
+from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.previews import BODY_MAX, NAMESPACES_ASKED_MAX, Previews, readable
+from pykueue.controllers.questions import Questions
+from pykueue.controllers.snapshots import framed
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Synced
+from pykueue.kube.aggregated import AggregatedCall, AggregatedError
+
+ANSWER = PreviewStatus(
+    affected=(
+        Affected("red/a", Effect.EVICTED, clause="InClusterQueue", by="blue/b", reason="goes before it"),
+        Affected("red/c", Effect.STARTS),
+        Affected("blue/b", Effect.STARTS),
+        Affected("blue/d", Effect.STARTS),
+        Affected("green/e", Effect.MOVES),
+    ),
+    more={"Moves": 3},
+    queues=(QueueChange("main"), QueueChange("other")),
+)
+
+
+class User:
+    """A caller with the right to list workloads of some namespaces."""
+
+    name = "ann"
+
+    def __init__(self, *namespaces: str, queues: bool = False) -> None:
+        self.namespaces = namespaces
+        self.queues = queues
+        self.asked = 0
+
+    async def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+        self.asked += 1
+        assert (verb, group) == ("list", "kueue.x-k8s.io")
+        return self.queues if resource == "clusterqueues" else namespace in self.namespaces
+
+
+class Answered(Questions):
+    """Has an answer, and keeps the question."""
+
+    question: Question
+
+    async def ask(self, user: str, question: AsyncIterable[bytes]) -> bytes:
+        pieces = [piece async for piece in question]
+        assert pieces[0] == b"preview\n"
+        self.question = msgspec.msgpack.decode(pieces[1][len(framed(b"")) :], type=Question)
+        return msgspec.json.encode(ANSWER)
+
+
+class Kube:
+    """Serves one ClusterQueue and nothing else."""
+
+    async def get(self, resource: object, name: str, namespace: str = "") -> bytes:
+        return msgspec.json.encode({"metadata": {"name": name}, "spec": {}})
+
+    async def pages(self, resource: object, namespace: str = "") -> Any:
+        yield b'{"items": [{"metadata": {"name": "high"}, "value": 3}]}' if namespace == "" else b'{"items": []}'
+
+
+class Objects(dict[str, Any]):
+    """What an informer knows."""
+
+    @property
+    def objects(self) -> "Objects":
+        return self
+
+
+def previews(asked: Questions) -> Previews:
+    local = LocalQueue(metadata=ObjectMeta("main", namespace="red"), spec=LocalQueueSpec(cluster_queue="main"))
+    cluster = SimpleNamespace(
+        reading=Kube(),
+        settings=SimpleNamespace(loaded=default_configuration()),
+        clock=SimpleNamespace(now=lambda: Instant(7)),
+        workloads=Objects(),
+        namespaces=Objects(),
+        jobs=Objects(),
+        cohorts=Objects(),
+        cluster_queues=Objects({"main": object(), "a": object(), "a.b": object()}),
+        local_queues=Objects({"red/main": local}),
+    )
+    engine = Engine()
+    engine.observe(Synced())
+    return Previews(lambda: cast(Cluster, cluster), lambda: engine, asked)
+
+
+async def ask(user: User, spec: PreviewSpec, namespace: str = "red", asked: Questions | None = None) -> PreviewStatus:
+    body = msgspec.json.encode(Preview(spec=spec))
+    call = AggregatedCall("v1alpha1", "previews", namespace, "", user, {}, body)
+    found = msgspec.json.decode(await previews(asked or Answered()).answer(call), type=Preview)
+    assert (found.kind, found.api_version) == (
+        "Preview" if namespace else "ClusterPreview",
+        "query.pykueue.io/v1alpha1",
+    )
+    assert found.status is not None
+    return found.status
+
+
+async def test_a_user_of_one_namespace_sees_counts_of_the_others() -> None:
+    found = await ask(User("red"), PreviewSpec())
+    assert [one.workload for one in found.affected] == ["red/a", "red/c"]
+    assert found.hidden == {"Starts": 2, "Moves": 1}
+    assert found.count(Effect.MOVES) == 4
+    assert "blue" not in msgspec.json.encode(found).decode()
+    assert [one.name for one in found.queues] == ["main"]
+
+
+async def test_who_may_list_everything_sees_everything() -> None:
+    found = await ask(User("", queues=True), PreviewSpec())
+    assert found.affected == ANSWER.affected
+    assert (found.hidden, found.queues) == ({}, ANSWER.queues)
+
+
+async def test_rights_are_asked_for_a_limited_number_of_namespaces() -> None:
+    names = [f"n{number:03}" for number in range(NAMESPACES_ASKED_MAX * 2)]
+    user = User(*names)
+    assert await readable(user, names) == frozenset(names[:NAMESPACES_ASKED_MAX])
+    assert user.asked == NAMESPACES_ASKED_MAX
+
+
+async def test_the_child_gets_what_the_changes_refer_to() -> None:
+    asked = Answered()
+    spec = PreviewSpec(({"kind": "Job", "metadata": {"name": "j"}},), set=("cq/a.b.cpu=1", "cq/no.cpu=1", "x"))
+    await ask(User(""), spec, "", asked)
+    found = [(one["kind"], one["metadata"]["name"]) for one in asked.question.objects]
+    assert [one for one in found if one[0] == "ClusterQueue"] == [("ClusterQueue", "a.b"), ("ClusterQueue", "a")]
+    assert ("WorkloadPriorityClass", "high") in found
+    assert (asked.question.now, asked.question.namespace) == (7, "")
+    # What is refused in the end is not read.
+    await ask(User(""), spec, "red", asked)
+    assert "ClusterQueue" not in {one["kind"] for one in asked.question.objects}
+    assert asked.question.namespace == "red"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        pytest.param(b"{", 400, "this is no Preview", id="no JSON"),
+        pytest.param(b'{"spec": {"objects": 7}}', 400, "$.spec.objects", id="wrong type"),
+        pytest.param(b" " * (BODY_MAX + 1), 413, "larger than 1024 KiB", id="too large"),
+    ],
+)
+async def test_what_is_no_question_is_refused(body: bytes, code: int, words: str) -> None:
+    call = AggregatedCall("v1alpha1", "previews", "red", "", User(), {}, body)
+    with pytest.raises(AggregatedError) as caught:
+        await previews(Answered()).answer(call)
+    assert (caught.value.code, words in caught.value.message) == (code, True), caught.value.message

@@ -1,0 +1,162 @@
+"""Does a preview say what a change would do, and nothing else?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykueue.api.config.file import default_configuration
+from pykueue.api.previews import Affected, Effect, PreviewSpec, PreviewStatus, Question
+from pykueue.base.units import Instant
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Seen, Synced, Written
+from pykueue.engine.record.checkpoint import checkpoint
+from pykueue.sim.changes import Changes
+from pykueue.sim.manifests import documents
+from pykueue.sim.preview import answered, preview
+from pykueue.sim.refusal import RefusedError
+from pykueue.sim.trace import START, read_trace
+from tests.sim.builders import FLAVOR, job, priority, queue
+
+NOW = Instant(START + 1_000_000)
+
+
+class State:
+    """A cluster of manifests, and what if."""
+
+    def __init__(self, *manifests: str) -> None:
+        raw = (FLAVOR + "".join(manifests)).encode()
+        trace = read_trace([("test.yaml", raw)])
+        self.trees = tuple(one.tree for one in documents("test.yaml", raw)[0])
+        self.engine = Engine(trace.options)
+        for thing in trace.things:
+            self.engine.observe(Seen(thing))
+        for one in trace.arrivals:
+            self.engine.observe(Seen(one.workload))
+        self.engine.observe(Synced())
+        self.names = {one.workload.key: one.name.removeprefix("default/") for one in trace.arrivals}
+
+    def decided(self) -> "State":
+        """With everything carried out that is decided now."""
+        while self.engine.next_wake() == START or not self.engine.now:
+            for one in self.engine.decide(START):
+                self.engine.observe(Written(one.workload))
+        return self
+
+    def ask(self, *manifests: str, **changes: str) -> PreviewStatus:
+        trees = tuple(one.tree for text in manifests for one in documents("new.yaml", text.encode())[0])
+        given = {name: tuple(text.split()) for name, text in changes.items()}
+        jobs = {f"default/{name}": key for key, name in self.names.items()}
+        asked = Question(PreviewSpec(trees, **given), default_configuration(), NOW, self.trees, jobs)
+        return answered(asked, checkpoint(self.engine))
+
+    def told(self, found: PreviewStatus) -> list[str]:
+        return [self.told_of(one) for one in found.affected]
+
+    def told_of(self, one: Affected) -> str:
+        names = self.names
+        words = [names.get(one.workload, one.job), one.effect.value]
+        words += [f"{one.place_before or '-'}>{one.place or '-'}"] if one.place or one.place_before else []
+        words += one.flavors if one.effect in (Effect.STARTS, Effect.RESTARTS) else ()
+        words += [f"for {names.get(one.by, 'new')}"] if one.by else []
+        return " ".join(words)
+
+
+def test_a_job_that_fits_starts_and_says_on_which_flavor() -> None:
+    state = State(queue(cpu=4), job("a")).decided()
+    found = state.ask(job("new", 2))
+    assert state.told(found) == ["new Starts default"]
+    assert found.affected[0].reason == "takes 2 cpu of flavor default in ClusterQueue main"
+    [main] = found.queues
+    assert (main.running_before, main.running, main.pending_before, main.pending) == (1, 2, 0, 0)
+    assert [(one.used_before, one.used) for one in main.quotas] == [("1", "3")]
+
+
+def test_a_job_that_does_not_fit_waits_at_its_place() -> None:
+    state = State(queue(cpu=1), job("a"), job("b"), job("c")).decided()
+    assert state.told(state.ask(job("new"))) == ["new Waits ->3"]
+
+
+def test_a_job_that_is_too_large_never_starts() -> None:
+    found = State(queue(cpu=1)).ask(job("new", 2))
+    assert [one.effect for one in found.affected] == [Effect.NEVER]
+    assert found.affected[0].reason == "can never start: asks for 2 cpu, this queue can have 1 at most"
+
+
+def test_victims_are_named_with_their_preemptor() -> None:
+    within = queue(cpu=2, preemption="{withinClusterQueue: LowerPriority}")
+    state = State(within, priority("high", 9), job("a"), job("b"), job("c")).decided()
+    found = state.ask(job("new", 2, klass="high"))
+    assert state.told(found) == ["a Evicted ->1 for new", "b Evicted ->2 for new", "new Starts default", "c Moves 1>3"]
+    assert found.affected[0].reason == "goes before it in the same ClusterQueue and needs its room"
+
+
+def test_more_quota_starts_who_waits_and_less_evicts_nobody() -> None:
+    state = State(queue(cpu=1), job("a"), job("b"), job("c")).decided()
+    found = state.ask(set="clusterqueue/main.cpu=2")
+    assert state.told(found) == ["b Starts 1>- default", "c Moves 2>1"]
+    assert [(one.nominal_before, one.nominal) for one in found.queues[0].quotas] == [("1", "2")]
+    # As in Kueue, a quota that is lowered below its usage keeps what runs.
+    assert state.told(state.ask(set="clusterqueue/main.cpu=0")) == ["b NeverStarts 1>1", "c NeverStarts 2>2"]
+
+
+def test_a_drained_queue_evicts_its_work_and_blocks_the_rest() -> None:
+    state = State(queue(cpu=1), job("a"), job("b")).decided()
+    found = state.ask(drain="clusterqueue/main")
+    assert state.told(found) == ["a Evicted", "b Blocked 1>-"]
+    assert "HoldAndDrain" in found.affected[0].reason
+
+
+def test_a_deleted_queue_keeps_what_runs_until_it_ends() -> None:
+    state = State(queue(cpu=1), job("a"), job("b")).decided()
+    assert state.told(state.ask(delete="clusterqueue/main")) == ["b Blocked 1>-"]
+    assert state.told(state.ask(delete="job/default/a")) == ["a Deleted", "b Starts 1>- default"]
+
+
+def test_a_queue_that_leaves_its_cohort_takes_its_quota_along() -> None:
+    cohort = {"cohortName": "team", "preemption": "{reclaimWithinCohort: Any}"}
+    state = State(queue("one", 2, **cohort), queue("two", 0, **cohort), job("a", 2, queue="two"), job("b", 2, "two"))
+    found = state.decided().ask(set="clusterqueue/one.cohortName=")
+    # Both keep what they have, and nothing is left to borrow for the other.
+    assert state.told(found) == ["b NeverStarts 1>1"]
+
+
+def test_settings_of_flavors_limits_and_cohorts() -> None:
+    cohort = {"cohortName": "team"}
+    state = State(queue("one", 2, **cohort), queue("two", 0, **cohort), job("a", 2, queue="two"))
+    assert state.told(state.ask(set="clusterqueue/two.cpu.borrowingLimit=1")) == ["a NeverStarts ->1"]
+    found = state.ask(set="clusterqueue/one.flavor/default.cpu.lendingLimit=1")
+    assert state.told(found) == ["a NeverStarts ->1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"set": "nonsense"}, "there is no value; write it as in clusterqueue/main.cpu=64"),
+        ({"set": "pod/x.cpu=1"}, "begin with a kind and a name"),
+        ({"set": "clusterqueue/main=1"}, "name a field after a dot, as in clusterqueue/main.cpu=64"),
+        ({"set": "clusterqueue/mian.cpu=1"}, "there is no ClusterQueue mian; did you mean main?"),
+        ({"set": "clusterqueue/main.cpus=1"}, "there is no cpus in it; did you mean cpu?"),
+        ({"set": "clusterqueue/main.zzzzzzzzz=1"}, "it has cpu, flavor/default.cpu"),
+        ({"set": "clusterqueue/main.cpu=lots"}, "nominalQuota"),
+        ({"set": "clusterqueue/main.stopPolicy=Sometimes"}, "spec.stopPolicy"),
+        ({"set": "clusterqueue/main.cpu.borrowingLimit=1"}, "borrowingLimit"),
+        ({"delete": "clusterqueue/no"}, "there is no ClusterQueue no"),
+        ({"delete": "sandwich"}, "write a kind and a name"),
+        ({"drain": "job/default/a"}, "write clusterqueue/NAME"),
+    ],
+)
+def test_nonsense_is_refused_with_what_to_write(given: dict[str, str], words: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        State(queue()).ask(**given)
+    assert words in str(caught.value)
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(0, 8), st.booleans())
+def test_without_changes_nothing_differs(sizes: list[int], cpu: int, decided: bool) -> None:
+    within = queue(cpu=cpu, preemption="{withinClusterQueue: LowerPriority}")
+    jobs = [job(f"j{index}", size, klass="high" if size % 2 else "") for index, size in enumerate(sizes)]
+    state = State(within, priority("high", 9), *jobs)
+    if decided:
+        state.decided()
+    found = preview(checkpoint(state.engine), Changes(), NOW)
+    assert (found.affected, found.queues, found.more) == ((), (), {})
