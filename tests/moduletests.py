@@ -18,6 +18,7 @@ SOURCE: Final = "src/pykueue"
 COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "__main__.py": ("tests/cli/commands/test_up.py", "every command is started as `python -m pykueue`"),
     "api/install/crds_older.py": ("tests/api/install/test_crds.py", "the CRDs contain the schemas of v1beta1"),
+    "api/install/visibility.py": ("tests/e2e/test_visibility.py", "its manifests, applied to a real API server"),
     "api/rules/flavors.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
     "api/rules/queues.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
     "api/rules/workload.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
@@ -49,6 +50,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "audit/templates.py": ("tests/audit/test_requests.py", "what pods request"),
     "audit/uptime.py": ("tests/audit/rules/test_losses.py", "deadlines while the manager is down"),
     "bridge/jobtotals.py": ("tests/controllers/test_jobsummaries.py", "what a job uses"),
+    "cli/explain/journals.py": ("tests/cli/commands/test_history.py", "decisions in journals"),
     "cli/follow/admitted.py": ("tests/cli/follow/test_job.py", "what `run` and `status` say of jobs that hold quota"),
     "cli/jobs/chosen.py": ("tests/cli/jobs/test_verbs.py", "how jobs are named"),
     "cli/commands/attach.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
@@ -84,6 +86,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "controllers/jobwrites.py": ("tests/controllers/test_jobs.py", "every write of the job controller"),
     "controllers/metrics/gauges.py": ("tests/controllers/metrics/test_metrics.py", "the page of metrics"),
     "controllers/metrics/selfmetrics.py": ("tests/controllers/metrics/test_metrics.py", "the page of metrics"),
+    "engine/record/causetree.py": ("tests/test_reasons.py", "answers as the document has them"),
     "engine/eligibility.py": ("tests/scenarios", "stories of taints, selectors and affinity"),
     "engine/flavors.py": ("tests/scenarios", "every story with an admission"),
     "engine/learn.py": ("tests/scenarios", "every fact of a story"),
