@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -86,6 +87,8 @@ class OnCluster:
         for name, namespace, cpu in JOBS:
             plane.client.create(submitted(name, namespace, cpu))
             assert Client.soon(partial(self.is_known, name, namespace))
+            # Workloads of the same second are ordered by their UIDs.
+            time.sleep(1)
 
     def is_known(self, name: str, namespace: str) -> bool:
         return self.ask("admin", f"namespaces/{namespace}/workloads/{self.workload(name, namespace)}")[0]
