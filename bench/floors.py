@@ -9,6 +9,7 @@ import msgspec
 from bench import kernel
 from bench.depth import SHAPES, depths, dig
 from bench.memory import PENDING, bytes_per_pending
+from bench.previews import preview
 from bench.shapes import BASELINE, LARGE, Load
 from bench.storm import Storm, within_cohort, within_queue
 from bench.throughput import throughput
@@ -161,6 +162,9 @@ MEMORY_FLOOR: Final = Floor(
     "20,000 pending of 1,000 shapes: 50,000 pending fit in 200 MB",
     timed=False,
 )
+PREVIEW_FLOOR: Final = Floor(
+    "preview", "s", 10, "`preview --set` of a quota at 10,000 workloads, from the engine's checkpoint", scales=True
+)
 
 
 def whole_load(floor: Floor, load: Load, runs: int) -> Result:
@@ -210,6 +214,14 @@ def storm() -> list[Result]:
     return results
 
 
+def previewing() -> list[Result]:
+    """Seconds of a preview, in a process of its own."""
+    before = kernel.seconds()
+    found = preview()
+    slowness = (before + kernel.seconds()) / 2 / kernel.REFERENCE
+    return [Result(PREVIEW_FLOOR, found.seconds, slowness, f"{found.starts} start, {found.others:,} wait elsewhere")]
+
+
 def memory() -> list[Result]:
     """Bytes per pending workload."""
     return [Result(MEMORY_FLOOR, bytes_per_pending(), 1, f"{PENDING:,} pending")]
@@ -221,4 +233,5 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "depth": depth,
     "storm": storm,
     "memory": memory,
+    "preview": previewing,
 }
