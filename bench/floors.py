@@ -13,6 +13,7 @@ from bench.explain import PENDING as EXPLAINED
 from bench.explain import explaining
 from bench.memory import PENDING, bytes_per_pending
 from bench.metricspage import QUEUES, page_cost
+from bench.previews import preview
 from bench.shapes import BASELINE, LARGE, Load
 from bench.storm import Storm, within_cohort, within_queue
 from bench.throughput import throughput
@@ -174,11 +175,12 @@ METRICS_FLOOR: Final = Floor(
 METRICS_STEP_FLOOR: Final = Floor(
     "metrics step", "ms", 20, "the longest step of that page, with 50,000 pending in one queue", scales=True
 )
-
-
 ETA_FLOOR: Final = Floor("eta", "s", 15, "when the last of 1,000 pending starts, at least 20 runs", scales=True)
 SNAPSHOT_FLOOR: Final = Floor(
     "snapshot", "ms", 20, "the longest step of sending the state of 10,000 workloads with a question", scales=True
+)
+PREVIEW_FLOOR: Final = Floor(
+    "preview", "s", 10, "`preview --set` of a quota at 10,000 workloads, from the engine's checkpoint", scales=True
 )
 
 
@@ -220,13 +222,21 @@ def storm() -> list[Result]:
     for place, blow in places:
         before = kernel.seconds()
         found = blow()
-        slowness = (before + kernel.seconds()) / 2 / kernel.REFERENCE
+        slowness = kernel.slowness(before)
         note = f"{found.victims} victims"
         choosing = Floor(f"storm, {place}", "ms", 200, CHOOSING, scales=True)
         leaving = Floor(f"aftermath, {place}", "ms/victim", 60, LEAVING, scales=True)
         results.append(Result(choosing, found.choosing * 1000, slowness, note))
         results.append(Result(leaving, found.leaving * 1000, slowness, note))
     return results
+
+
+def previewing() -> list[Result]:
+    """Seconds of a preview, in a process of its own."""
+    before = kernel.seconds()
+    found = preview()
+    slowness = kernel.slowness(before)
+    return [Result(PREVIEW_FLOOR, found.seconds, slowness, f"{found.starts} start, {found.others:,} wait elsewhere")]
 
 
 def memory() -> list[Result]:
@@ -277,4 +287,5 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "metrics": metrics,
     "explain": explain,
     "estimates": estimates,
+    "preview": previewing,
 }

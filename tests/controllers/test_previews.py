@@ -80,7 +80,7 @@ class Objects(dict[str, Any]):
 
 
 def previews(asked: Questions) -> Previews:
-    local = LocalQueue(metadata=ObjectMeta("main", namespace="red"), spec=LocalQueueSpec(cluster_queue="main"))
+    local = LocalQueue(metadata=ObjectMeta("main", "red"), spec=LocalQueueSpec(cluster_queue="main"))
     cluster = SimpleNamespace(
         reading=Kube(),
         settings=SimpleNamespace(loaded=default_configuration()),

@@ -45,7 +45,7 @@ def test_a_new_job_comes_after_those_of_the_dump(dump: Path) -> None:
         pytest.param(["-f", "-"], job("new"), 0, id="a job that waits"),
         pytest.param(["-f", "-"], job("new", 2, klass="high"), 3, id="victims"),
         pytest.param(["-f", "-"], job("new", 9), 3, id="never"),
-        pytest.param(["-f", "-"], job("new", queue="no"), 3, id="no such queue"),
+        pytest.param(["-f", "-"], job("new", queue="nope"), 3, id="no such queue"),
         pytest.param(["--drain", "localqueue/main"], None, 3, id="drained"),
         pytest.param(["--set", "cq/main.cpu=3"], None, 4, id="more room"),
         pytest.param(["--delete", "job/a"], None, 4, id="deleted"),
