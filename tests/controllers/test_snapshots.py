@@ -19,7 +19,7 @@ def random_engine(seed: int) -> Engine:
     """An engine in the middle of its work: workloads wait, run, preempt and are preempted, writes are in flight."""
     rng = random.Random(seed)
     engine = engine_with(queue(nominal=5, preemption=Preemption(Policy.LOWER)))
-    for number in range(rng.randrange(40)):
+    for _ in range(rng.randrange(40)):
         key = f"red/{rng.randrange(12)}"
         match rng.randrange(6):
             case 0:

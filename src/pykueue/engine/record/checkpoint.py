@@ -3,7 +3,7 @@
 Most of it could be observed again as facts. The rest could not: parked workloads, positions of flavor scans, claims of
 preemptors, and decisions that are assumed but not confirmed.
 
-Taking a checkpoint is quick, so that it can be taken between two events; writing it takes longer, so `parts` divides it.
+Taking a checkpoint is quick, so that it can be taken between two events. Writing it takes longer: `parts` divides it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
