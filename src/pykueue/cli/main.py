@@ -122,6 +122,7 @@ OTHER_NAMES: Final = {
     "submit": "run",
     "tail": "logs -f",
     "users": "user",
+    "whatif": "preview",
 }
 """What other tools call our commands."""
 COMMON_OPTIONS: Final = frozenset(
