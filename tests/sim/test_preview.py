@@ -15,7 +15,7 @@ from pykueue.sim.manifests import documents
 from pykueue.sim.preview import answered, preview
 from pykueue.sim.refusal import RefusedError
 from pykueue.sim.trace import START, read_trace
-from tests.sim.builders import FLAVOR, job, priority, queue
+from tests.sim.builders import FLAVOR, job, priority, queue, workload
 
 NOW = Instant(START + 1_000_000)
 
@@ -42,11 +42,11 @@ class State:
                 self.engine.observe(Written(one.workload))
         return self
 
-    def ask(self, *manifests: str, **changes: str) -> PreviewStatus:
+    def ask(self, *manifests: str, namespace: str = "", **changes: str) -> PreviewStatus:
         trees = tuple(one.tree for text in manifests for one in documents("new.yaml", text.encode())[0])
         given = {name: tuple(text.split()) for name, text in changes.items()}
         jobs = {f"default/{name}": key for key, name in self.names.items()}
-        asked = Question(PreviewSpec(trees, **given), default_configuration(), NOW, self.trees, jobs)
+        asked = Question(PreviewSpec(trees, **given), default_configuration(), NOW, self.trees, jobs, namespace)
         return answered(asked, checkpoint(self.engine))
 
     def told(self, found: PreviewStatus) -> list[str]:
@@ -149,6 +149,34 @@ def test_nonsense_is_refused_with_what_to_write(given: dict[str, str], words: st
     with pytest.raises(RefusedError) as caught:
         State(queue()).ask(**given)
     assert words in str(caught.value)
+
+
+def test_a_preview_of_a_namespace_is_about_its_new_jobs() -> None:
+    state = State(queue(cpu=1), job("a")).decided()
+    assert state.told(state.ask(job("new"), namespace="default")) == ["new Waits ->1"]
+    # A Workload that says that it holds quota of a queue does not.
+    held = "status: {admission: {clusterQueue: main, podSetAssignments: [{name: main, flavors: {cpu: default}}]}}\n"
+    found = state.ask(workload(held), namespace="default")
+    assert [one.effect for one in found.affected] == [Effect.WAITS]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "given"),
+    [
+        pytest.param(queue("mian"), {}, id="a queue"),
+        pytest.param(job("new").replace("name: new", "name: new, namespace: other"), {}, id="another namespace"),
+        pytest.param("", {"set": "clusterqueue/mian.cpu=1"}, id="set"),
+        pytest.param("", {"delete": "workload/other/w"}, id="delete"),
+        pytest.param("", {"drain": "clusterqueue/mian"}, id="drain"),
+    ],
+)
+def test_a_preview_of_a_namespace_says_nothing_about_what_others_use(manifest: str, given: dict[str, str]) -> None:
+    with pytest.raises(RefusedError) as caught:
+        State(queue()).ask(*filter(None, [manifest]), namespace="default", **given)
+    text = str(caught.value)
+    assert "clusterpreviews" in text
+    assert "did you mean" not in text
+    assert "there is no" not in text
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.integers(0, 8), st.booleans())

@@ -130,6 +130,7 @@ OTHER_NAMES: Final = {
     "submit": "run",
     "tail": "logs -f",
     "users": "user",
+    "whatif": "preview",
     "why": "explain",
 }
 """What other tools call our commands."""

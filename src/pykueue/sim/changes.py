@@ -60,7 +60,8 @@ def read_changes(asked: Question, engine: Engine) -> Changes:
     existing = {(one.kind, one.key): one for one in known}
     found = {key_of(one): one for one in (document(*each, asked.namespace) for each in enumerate(spec.objects, 1))}
     if asked.namespace:
-        mistakes += foreign(spec, found.values(), asked.namespace)
+        # Nothing else is said of other changes: which queues and workloads exist is not for everyone.
+        refuse(foreign(spec, found.values(), asked.namespace))
     if len(found) < len(spec.objects):
         mistakes.append(Mistake("objects", "one of them is given twice; keep one"))
     found |= edits(spec, found, existing, engine, mistakes)
@@ -93,11 +94,11 @@ def refuse(mistakes: Iterable[Mistake]) -> None:
 
 
 def document(number: int, tree: Tree, namespace: str) -> Document:
-    """An object of the changes; without a namespace, it is of the one that may change."""
-    if namespace and tree.get("kind") in NAMESPACED and not text(tree, "metadata", "namespace"):
-        metadata = tree.get("metadata")
-        meta: Tree = {**(metadata if isinstance(metadata, dict) else {}), "namespace": namespace}
-        tree = {**tree, "metadata": meta}
+    """An object of the changes. If only one namespace may change, it is of that one, and holds no quota yet."""
+    metadata = tree.get("metadata")
+    if namespace and tree.get("kind") in NAMESPACED and isinstance(metadata, dict):
+        tree = {key: value for key, value in tree.items() if key != "status"}
+        tree["metadata"] = {**metadata, "namespace": metadata.get("namespace") or namespace}
     return Document(f"object {number}", 0, tree)
 
 
