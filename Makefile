@@ -109,12 +109,14 @@ race-quick: .venv/.stamp ## run a tenth of it, three times each, alternating (si
 demo: .venv/.stamp ## show two teams sharing this machine for half a minute, with real processes
 	@$(BIN)/python -m pykueue demo
 
-picture: .venv/.stamp ## record the pictures of terminals again: the demo, and a session of daily work
+picture: .venv/.stamp ## record the pictures of terminals again: the demo, a session of daily work, and one of questions
 	@mkdir -p build
 	FORCE_COLOR=1 $(BIN)/python -m pykueue demo > build/demo.txt
 	$(BIN)/python -m bench.picture '$$ make demo' < build/demo.txt > docs/images/demo.svg
-	$(BIN)/python -m bench.session > build/day.txt
-	$(BIN)/python -m bench.picture < build/day.txt > docs/images/day.svg
+	for name in day why; do \
+		$(BIN)/python -m bench.session $$name > build/$$name.txt && \
+		$(BIN)/python -m bench.picture < build/$$name.txt > docs/images/$$name.svg || exit 1; \
+	done
 
 cli-docs: .venv/.stamp ## write docs/cli.md, the help of all commands, again
 	$(BIN)/python -m tests.clidocs > docs/cli.md

@@ -1,6 +1,6 @@
 """Record a terminal session: type each command on a terminal, against a server of its own, and print what is shown.
 
-python -m bench.session > build/day.txt
+python -m bench.session day > build/day.txt
 """
 
 import contextlib
@@ -14,12 +14,14 @@ import sys
 import tempfile
 import termios
 import time
+from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pykueue.cli.serverstate import OWN_KUBECONFIG, data_folder
 
-COMMANDS: Final = (
+DAY: Final = (
     "pykueue queue add vision --share 50%",
     "pykueue queue add speech --share 50%",
     "pykueue run -q speech --name survey --cpu 3 --detach -- sleep 1h",
@@ -33,6 +35,19 @@ COMMANDS: Final = (
     "pykueue cancel survey",
     "pykueue jobs --finished",
 )
+WHY: Final = (
+    "pykueue queue add vision --share 50%",
+    "pykueue queue add speech --share 50%",
+    "pykueue run -q speech --name survey --cpu 4 --time 0:30:00 --detach -- sleep 1h",
+    "pykueue run -q speech --name align --cpu 2 --detach -- sleep 1m",
+    "pykueue explain align",
+    "pykueue eta align",
+    "pykueue preview --set clusterqueue/speech.cpu=6",
+    "pykueue run -q vision --name train --cpu 2 --detach -- sleep 1m",
+    "pykueue explain survey",
+    "pykueue history survey",
+)
+SESSIONS: Final[Mapping[str, tuple[str, ...]]] = {"day": DAY, "why": WHY}
 COLUMNS: Final = 110
 ROWS: Final = 40
 PORT: Final = 7443
@@ -60,7 +75,10 @@ def shown(command: str, environment: dict[str, str], folder: Path) -> str:
 
 
 def main() -> None:
-    """Print the session."""
+    """Print the session of this name."""
+    parser = ArgumentParser(prog="python -m bench.session", description="Record a terminal session.")
+    parser.add_argument("name", choices=[*SESSIONS])
+    commands = SESSIONS[parser.parse_args().name]
     folder = Path(tempfile.mkdtemp(prefix="pykueue-session-"))
     home, data = folder / "home", str(folder / "data")
     environment = {
@@ -77,7 +95,7 @@ def main() -> None:
         subprocess.run([*server, *offers], env=environment, check=True, stdout=subprocess.DEVNULL)
         (home / OWN_KUBECONFIG).parent.mkdir(parents=True)
         shutil.copy(Path(data) / "kubeconfig", home / OWN_KUBECONFIG)
-        for command in COMMANDS:
+        for command in commands:
             print(f"\x1b[32m$ {command}\x1b[0m\n{shown(command, environment, home)}", end="", flush=True)
             time.sleep(PAUSE_SECONDS)
     finally:

@@ -10,7 +10,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Synced
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
 from pykueue.testing.kueue import ApiError, Kueue
-from tests.builders import cluster_queue, local_queue
+from tests.builders import cluster_queue, job, local_queue, pod_spec
 
 ROOT = "/apis/query.pykueue.io/v1alpha1"
 FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
@@ -112,3 +112,13 @@ def test_workloads_are_named_by_their_jobs_and_a_finished_one_says_so(kueue: Kue
     finished = ask("runs")
     assert finished["state"] == "Finished"
     assert [one["kind"] for one in finished["decisions"]] == ["Admit"]  # type: ignore[attr-defined]  # JSON
+
+
+def test_the_deadline_of_a_job_says_how_long_to_wait(kueue: Kueue) -> None:
+    kueue.apply(FLAVOR, cluster_queue(cpu="4"), local_queue())
+    kueue.apply(job("runs", "main", template={"spec": pod_spec("4")}, activeDeadlineSeconds=600))
+    kueue.job("waits", queue="main", cpu=4)
+    name = kueue.workload("waits")["metadata"]["name"]
+    found = kueue.client.request("GET", f"{ROOT}/namespaces/default/workloads/{name}/explanations")
+    ways = [one["text"] for one in found["tree"]["children"][-1]["children"]]
+    assert "when Job runs will have ended" in ways[0], ways

@@ -11,7 +11,7 @@ from pykueue.api.names import GROUP, WorkloadCondition
 from pykueue.api.query import EXPLANATIONS
 from pykueue.api.workload import Workload, held
 from pykueue.base.turns import in_steps
-from pykueue.base.units import parse_instant
+from pykueue.base.units import Instant, Seconds, after, parse_instant
 from pykueue.bridge.explanations import (
     Naming,
     named_queue,
@@ -24,6 +24,8 @@ from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner
 from pykueue.controllers.queries import check_leads
 from pykueue.controllers.scheduling import Pump
+from pykueue.engine import model
+from pykueue.engine.lifecycle import run_end
 from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.workloadcauses import of_workload
@@ -59,7 +61,7 @@ class Explanations:
         pump = self.pump()
         engine = check_leads(pump.engine)
         key = f"{call.namespace}/{call.name}"
-        causes = await in_steps(of_workload(engine, key, pump.recent))
+        causes = await in_steps(of_workload(engine, key, pump.recent, self.end))
         if causes is None:
             # The engine forgets a workload that has finished.
             known = self.cluster().workloads.get(key)
@@ -73,7 +75,7 @@ class Explanations:
     async def of_local_queue(self, call: AggregatedCall) -> bytes:
         """A QueueExplanation of a LocalQueue, in JSON."""
         engine = check_leads(self.pump().engine)
-        causes = await in_steps(of_local_queue(engine, f"{call.namespace}/{call.name}"))
+        causes = await in_steps(of_local_queue(engine, f"{call.namespace}/{call.name}", self.end))
         if causes is None:
             raise not_found(GROUP, OF_LOCAL_QUEUES.plural, call.name)
         name = await self.naming(call, workloads_in(causes))
@@ -82,11 +84,23 @@ class Explanations:
     async def of_queue(self, call: AggregatedCall) -> bytes:
         """A QueueExplanation of a ClusterQueue, in JSON."""
         engine = check_leads(self.pump().engine)
-        causes = await in_steps(of_queue(engine, call.name))
+        causes = await in_steps(of_queue(engine, call.name, ends=self.end))
         if causes is None:
             raise not_found(GROUP, OF_QUEUES.plural, call.name)
         name = await self.naming(call, workloads_in(causes))
         return msgspec.json.encode(queue_explanation(named_queue(causes, name)))
+
+    def end(self, workload: model.Workload) -> Instant | None:
+        """When a workload is stopped at the latest, by its own maximum or by the deadline of its Job."""
+        cluster, own = self.cluster(), run_end(workload)
+        seen = cluster.workloads.get(workload.key)
+        reference = None if seen is None else owner(seen.metadata)
+        job = None if reference is None else cluster.jobs.get(f"{workload.namespace}/{reference.name}")
+        if job is None or job.metadata.uid != workload.job_uid or workload.admitted_at is None:
+            return own
+        seconds = job.spec.active_deadline_seconds
+        deadline = None if seconds is None else after(workload.admitted_at, Seconds(seconds))
+        return min((one for one in (own, deadline) if one is not None), default=None)
 
     async def naming(self, call: AggregatedCall, keys: Iterable[str]) -> Naming:
         """How the caller knows the workloads of an answer; those of namespaces that he may not list are hidden."""

@@ -3,18 +3,21 @@
 Workloads are named by their keys; who may not read some of them gets `HIDDEN` in their place, and counts.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import Considered, Obstacle, PreemptionReason, Short, WaitReason, Why
-from pykueue.engine.model import Admission, CheckState, Strategy
+from pykueue.engine.model import Admission, CheckState, Strategy, Workload
 from pykueue.engine.record.recent import Noted, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 
 HIDDEN: Final = ""
 """The key of a workload that the reader may not see."""
+Ends: TypeAlias = Callable[[Workload], Instant | None]
+"""When a workload that runs is stopped at the latest; None if it declares no maximum."""
 
 
 class State(StrEnum):

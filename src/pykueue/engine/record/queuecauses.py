@@ -13,7 +13,7 @@ from pykueue.engine.lifecycle import run_end
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PENDING
 from pykueue.engine.quota import QuotaNode
-from pykueue.engine.record.causes import Holder, Neighbour, NewcomerCause, QueueCauses
+from pykueue.engine.record.causes import Ends, Holder, Neighbour, NewcomerCause, QueueCauses
 from pykueue.engine.record.rooms import is_consistent, neighbours, newcomer, rooms_of
 from pykueue.engine.record.tally import cohorts_above, inactive_because
 from pykueue.engine.world import World
@@ -25,7 +25,7 @@ NEWCOMERS_MAX: Final = 4
 STEP: Final = 2_000
 
 
-def of_local_queue(engine: Engine, key: str) -> Generator[None, None, QueueCauses | None]:
+def of_local_queue(engine: Engine, key: str, ends: Ends = run_end) -> Generator[None, None, QueueCauses | None]:
     """Explain a LocalQueue and its ClusterQueue; None if there is no such LocalQueue."""
     local = engine.local_queue(key)
     if local is None:
@@ -35,13 +35,15 @@ def of_local_queue(engine: Engine, key: str) -> Generator[None, None, QueueCause
         obstacle = f"LocalQueue {key.partition('/')[2]} is being deleted"
     elif local.stop is not StopPolicy.NONE:
         obstacle = f"LocalQueue {key.partition('/')[2]} is stopped ({local.stop})"
-    found = yield from of_queue(engine, local.queue, key)
+    found = yield from of_queue(engine, local.queue, key, ends)
     if found is None:
         return QueueCauses(local.queue, key, f"there is no ClusterQueue {local.queue}")
     return replace(found, obstacle=obstacle) if obstacle else found
 
 
-def of_queue(engine: Engine, name: str, local_queue: str = "") -> Generator[None, None, QueueCauses | None]:
+def of_queue(
+    engine: Engine, name: str, local_queue: str = "", ends: Ends = run_end
+) -> Generator[None, None, QueueCauses | None]:
     """Explain a ClusterQueue, and the part of a LocalQueue in it; None if there is none. Yields between short steps."""
     world = engine.world
     queue = world.forest.queues.get(name)
@@ -67,7 +69,7 @@ def of_queue(engine: Engine, name: str, local_queue: str = "") -> Generator[None
         cohorts_above(engine, name),
         rooms,
         len(everyone),
-        tuple(holder_of(world, one) for one in largest),
+        tuple(holder_of(world, one, ends) for one in largest),
         borrowers,
         lenders,
         ahead.count,
@@ -94,7 +96,7 @@ def share(item: Item, queue: QuotaNode) -> float:
     return max((amount / max(1, queue.subtree.get(fr, 0)) for fr, amount in item.usage), default=0.0)
 
 
-def holder_of(world: World, item: Item) -> Holder:
+def holder_of(world: World, item: Item, ends: Ends) -> Holder:
     """A workload and what it holds."""
     pairs, workload = world.forest.flavors.pairs, item.workload
     return Holder(
@@ -102,7 +104,7 @@ def holder_of(world: World, item: Item) -> Holder:
         item.queue,
         tuple((*pairs[fr], amount) for fr, amount in item.usage if amount),
         workload.reserved_at if workload.admitted_at is None else workload.admitted_at,
-        run_end(workload),
+        ends(workload),
         workload.evicted is not None,
     )
 

@@ -13,7 +13,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import run_end
 from pykueue.engine.pending import backoff_over
 from pykueue.engine.quota import QuotaNode, available
-from pykueue.engine.record.causes import AwaitEnd, AwaitTime, Fix, OtherQueue, PodSetCause, Raise, Shrink, Way
+from pykueue.engine.record.causes import AwaitEnd, AwaitTime, Ends, Fix, OtherQueue, PodSetCause, Raise, Shrink, Way
 from pykueue.engine.record.explain import nearest_of_each_resource, rank, way, what_helps
 from pykueue.engine.record.rooms import is_consistent, neighbours, room_of, would_fit
 from pykueue.engine.snapshot import Snapshot
@@ -34,7 +34,12 @@ WAYS_MAX: Final = 8
 
 
 def ways_of(
-    engine: Engine, item: Item, why: Why | None, found: tuple[PodSetObstacles, ...], pod_sets: tuple[PodSetCause, ...]
+    engine: Engine,
+    item: Item,
+    why: Why | None,
+    found: tuple[PodSetObstacles, ...],
+    pod_sets: tuple[PodSetCause, ...],
+    ends: Ends = run_end,
 ) -> Generator[None, None, tuple[Way, ...]]:
     """What would let a pending workload start; yields between short steps.
 
@@ -53,7 +58,7 @@ def ways_of(
     ranked = sorted({one for each in found for one in each.obstacles}, key=rank)
     short = [one for one in ranked if isinstance(one, Short)]
     if short and queue is not None and not blocked_for_good(found):
-        ways.append((yield from awaited(world, queue, nearest_of_each_resource(short))))
+        ways.append((yield from awaited(world, queue, nearest_of_each_resource(short), ends)))
     yield
     others = yield from other_queues(world, item)
     ways = [one for one in ways if not (others and one == ELSEWHERE)] + others
@@ -69,7 +74,7 @@ def blocked_for_good(found: tuple[PodSetObstacles, ...]) -> bool:
     return any(not any(isinstance(one, Short | NotNominated) for one in each.obstacles) for each in found)
 
 
-def awaited(world: World, queue: QuotaNode, short: list[Short]) -> Generator[None, None, AwaitEnd]:
+def awaited(world: World, queue: QuotaNode, short: list[Short], ends: Ends) -> Generator[None, None, AwaitEnd]:
     """Which workloads have to end before there is enough of what is short."""
     ids = world.forest.flavors.ids
     frs = {ids[one.flavor, one.resource]: one.missing for one in short if (one.flavor, one.resource) in ids}
@@ -82,7 +87,7 @@ def awaited(world: World, queue: QuotaNode, short: list[Short]) -> Generator[Non
                 yield
             if not holder.frs.isdisjoint(frs):
                 users.append(holder)
-    declared = [(end, one.key, one) for one in users if (end := run_end(one.workload)) is not None]
+    declared = [(end, one.key, one) for one in users if (end := ends(one.workload)) is not None]
     soonest = nsmallest(HOLDERS_MAX, declared)
     holding, undeclared = len(users), len(users) - len(declared)
     if not soonest or not is_consistent(world, queue):

@@ -31,6 +31,7 @@ from pykueue.engine.model import CheckState, Workload
 from pykueue.engine.pending import PENDING, backoff_over
 from pykueue.engine.quota import QuotaNode, within_nominal
 from pykueue.engine.record.causes import (
+    Ends,
     EvictionCause,
     FlavorCause,
     PlaceCause,
@@ -56,7 +57,9 @@ SEARCHED: Final = 5_000
 """Workloads that one step of a search looks at."""
 
 
-def of_workload(engine: Engine, key: str, recent: Recent) -> Generator[None, None, WorkloadCauses | None]:
+def of_workload(
+    engine: Engine, key: str, recent: Recent, ends: Ends = run_end
+) -> Generator[None, None, WorkloadCauses | None]:
     """Explain a workload; None if the engine knows none of this key. Yields between steps of a few milliseconds."""
     item = engine.item(key)
     if item is None:
@@ -72,7 +75,7 @@ def of_workload(engine: Engine, key: str, recent: Recent) -> Generator[None, Non
         admission=workload.admission,
         borrows=queue is not None and bool(item.frs) and not within_nominal(queue, item.frs),
         checks=checks_of(engine, workload, queue),
-        until=run_end(workload),
+        until=ends(workload),
         backoff_until=None if backoff_over(workload, engine.now) else workload.requeue_at,
         recent=recent.of(key),
     )
@@ -85,7 +88,7 @@ def of_workload(engine: Engine, key: str, recent: Recent) -> Generator[None, Non
         why = replace(why, pod_sets=found)
     pod_sets = () if queue is None else tuple(pod_set_causes(world, queue, item, found))
     place = yield from place_of(engine, queue, item, recent)
-    ways = yield from ways_of(engine, item, why, found, pod_sets)
+    ways = yield from ways_of(engine, item, why, found, pod_sets, ends)
     return replace(
         causes,
         reason=code,
