@@ -35,6 +35,7 @@ PARSED = {
     ("docs/provisioning.md", "kubectl apply --server-side -f https:"): "needs a cluster and the internet",
     ("docs/provisioning.md", "kubectl wait --for=condition=Active"): "needs a cluster",
     ("docs/provisioning.md", "kubectl get workload job-train-70ee0"): "needs a cluster",
+    ("docs/reasons.md", "kubectl get --raw /apis/query"): "tests/e2e/test_explain.py and tests/cli ask all of it",
     ("docs/faults.md", "python -m pykueue.audit"): "needs a cluster",
     ("docs/faults.md", "make crash"): "takes an hour",
     ("docs/faults.md", "python -m tests.crash.attempts"): "takes half an hour",
