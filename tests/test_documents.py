@@ -47,6 +47,7 @@ PARSED = {
     ("docs/provisioning.md", "kubectl get workload job-train-70ee0"): "needs a cluster",
     ("docs/whatif.md", "pykueue preview -f job.yaml"): "tests/e2e/test_preview.py asks such questions",
     ("docs/whatif.md", "kubectl create --raw"): "tests/e2e/test_preview.py asks the same by `pykueue preview`",
+    ("docs/reasons.md", "kubectl get --raw /apis/query"): "tests/e2e/test_explain.py and tests/cli ask all of it",
     ("docs/faults.md", "python -m pykueue.audit"): "needs a cluster",
     ("docs/faults.md", "make crash"): "takes an hour",
     ("docs/faults.md", "python -m tests.crash.attempts"): "takes half an hour",
