@@ -45,6 +45,7 @@ PARSED = {
     ("docs/provisioning.md", "kubectl apply --server-side -f https:"): "needs a cluster and the internet",
     ("docs/provisioning.md", "kubectl wait --for=condition=Active"): "needs a cluster",
     ("docs/provisioning.md", "kubectl get workload job-train-70ee0"): "needs a cluster",
+    ("docs/whatif.md", "pykueue eta train-x7k2p"): "tests/cli/commands/test_eta.py asks such questions",
     ("docs/whatif.md", "pykueue preview -f job.yaml"): "tests/e2e/test_preview.py asks such questions",
     ("docs/whatif.md", "kubectl create --raw"): "tests/e2e/test_preview.py asks the same by `pykueue preview`",
     ("docs/reasons.md", "kubectl get --raw /apis/query"): "tests/e2e/test_explain.py and tests/cli ask all of it",

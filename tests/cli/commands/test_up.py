@@ -63,7 +63,10 @@ def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     assert "default/huge in team-a: " in shown
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(SOON) == 130
-    assert waiting.communicate()[1] == "pykueue: job default/huge deleted\n"
+    assert waiting.communicate()[1].splitlines() == [
+        "pykueue: deleting job default/huge, also if this terminal is closed; Ctrl-C again keeps it",
+        "pykueue: job default/huge deleted",
+    ]
     assert soon(lambda: "job.batch/huge" not in running.kubectl("get", "jobs", "-o", "name"))
 
 

@@ -206,7 +206,7 @@ def test_a_script_for_slurm_runs_as_an_array(running: Machine, tmp_path: Path) -
     assert done.returncode == 1
     assert f"{file}:3: #SBATCH: --mail-type is ignored: mail is not sent\n" in done.stderr
     assert "pykueue: 1 of 3 tasks failed: 2\n" in done.stderr
-    assert re.search(r"to read the output of task 2: pykueue logs .*-n default sweep-\w+ --index 1\n", done.stderr)
+    assert re.search(r"to read the output of task 2: pykueue logs .*-n default sweep-\w+:2\n", done.stderr)
     assert sorted(one.read_text() for one in results.iterdir()) == [f"{n} {n} 1 {Path.cwd()} x\n" for n in (1, 2, 3)]
     done = running.run("run", "--array", "0-1", "-q", "team-a", "--", "sh", "-c", "exit $PYKUEUE_ARRAY_TASK_ID")
     assert done.returncode == 1

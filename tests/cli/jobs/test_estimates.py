@@ -72,9 +72,13 @@ async def asked(server: Server, monkeypatch: pytest.MonkeyPatch, *names: str, ou
         assert resource is JOBS
         return []
 
+    async def of_deleted(kube: Any, namespace: str, name: str) -> str:
+        return ""
+
     workload = {"metadata": {"name": "job-waits-1", "namespace": "lab", "labels": labels}}
     monkeypatch.setattr("pykueue.cli.jobs.verbs.each", each)
     monkeypatch.setattr("pykueue.cli.jobs.chosen.everything", everything)
+    monkeypatch.setattr("pykueue.cli.jobs.chosen.of_deleted", of_deleted)
     wanted = [Named(name) for name in names]
     return await printed(cast("HttpKube", server), "lab", wanted, "arrivals=ignored&runs=40", output)
 

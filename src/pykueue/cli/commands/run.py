@@ -138,7 +138,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     metavar="FILE",
-    help="Write the standard output of the command to FILE; %x, %j and %a are names and tasks, see below.",
+    help="Write the standard output of the command to FILE; %x, %j and %a stand for names and tasks.",
     shell_complete=completion.files,
 )
 @click.option(

@@ -135,8 +135,12 @@ async def state_of(kube: "HttpKube", namespace: str) -> "ServerState":
     from msgspec.structs import replace
 
     from pykueue.cli.jobs.source import Asked, active
-    from pykueue.cli.queues.state import whole_state
+    from pykueue.cli.queues.state import read_state, unread
 
+    missing = await unread(kube)
+    if missing:
+        # A server lists jobs once it has read them.
+        return replace(await read_state(kube, namespace, ()), unread=missing)
     found = await active(kube, Asked("", namespace))
-    state = await whole_state(kube, namespace, found.rows)
+    state = await read_state(kube, namespace, found.rows)
     return replace(state, notes=(*state.notes, *found.notes))

@@ -93,11 +93,6 @@ class ServerState(Frozen):
     """What is left out, and why."""
 
 
-async def whole_state(kube: HttpKube, namespace: str, jobs: Sequence[JobSummary]) -> ServerState:
-    """The state of a server with these jobs, as far as the user of this connection may see it."""
-    return replace(await read_state(kube, namespace, jobs), unread=await unread(kube))
-
-
 async def unread(kube: HttpKube) -> tuple[str, ...]:
     """What the server still has to read, according to its readiness probe."""
     try:
