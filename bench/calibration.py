@@ -63,7 +63,7 @@ QUIET: Final = 0.4
 
 def arrivals(rng: random.Random) -> list[Arrival]:
     """The jobs of a week."""
-    found = []
+    found: list[Arrival] = []
     for stream in STREAMS:
         at = 0.0
         while True:

@@ -1,8 +1,9 @@
 """Measure estimates of starts: how long one takes, and how long the snapshot for it holds the event loop."""
 
 import random
+from collections.abc import Generator
 from time import process_time
-from typing import Final
+from typing import Final, cast
 
 from bench import kernel
 from bench.shapes import CPU, START
@@ -78,7 +79,7 @@ def snapshot_slices(workloads: int = SNAPSHOT) -> tuple[list[float], float]:
     pieces = question("estimate", b"", engine)
     slices: list[float] = []
     while True:
-        step = pieces.__anext__()
+        step = cast("Generator[None, None, bytes]", pieces.__anext__())
         try:
             while True:
                 begin = process_time()

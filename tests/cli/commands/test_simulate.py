@@ -74,9 +74,9 @@ def test_jobs_run_as_long_as_finished_ones_like_them(tmp_path: Path) -> None:
     file.write_bytes(msgspec.json.encode({"items": [FINISHED]}))
     manifests = (queue(cpu=1), job("a"), job("b", run_seconds=5))
     found = on_stdin(*manifests, options=("--run-times", str(file)))
-    assert "After 5m05s" in found.output
+    assert "After 0:05:05" in found.output
     assert "taken to run as long as the median" in " ".join(found.output.split())
-    assert "After 1m05s" in on_stdin(*manifests).output
+    assert "After 0:01:05" in on_stdin(*manifests).output
 
 
 def test_what_is_no_list_of_finished_jobs_is_a_mistake(tmp_path: Path) -> None:
