@@ -17,6 +17,7 @@ SOURCE: Final = "src/pykueue"
 
 COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "__main__.py": ("tests/cli/commands/test_up.py", "every command is started as `python -m pykueue`"),
+    "api/query.py": ("tests/controllers/test_estimates.py", "the names of the group"),
     "api/install/crds_older.py": ("tests/api/install/test_crds.py", "the CRDs contain the schemas of v1beta1"),
     "api/query.py": ("tests/api/install/test_manifests.py", "the names in roles and APIServices"),
     "api/install/visibility.py": ("tests/e2e/test_visibility.py", "its manifests, applied to a real API server"),
@@ -25,6 +26,8 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "api/rules/workload.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
     "api/rules/workload_spec.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
     "api/rules/workload_status.py": ("tests/api/rules/test_table.py", "one case or more per rule"),
+    "app/queries.py": ("tests/cli/commands/test_eta.py", "every question to a server"),
+    "controllers/queries.py": ("tests/controllers/test_estimates.py", "who answers"),
     "apiserver/storage/pendingwrite.py": ("tests/apiserver/storage/test_store.py", "every write"),
     "apiserver/http/openapiv2.py": ("tests/apiserver/http/test_openapi.py", "the document at /openapi/v2"),
     "apiserver/http/resources.py": ("tests/apiserver/http/test_front.py", "requests on resources"),

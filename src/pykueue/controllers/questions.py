@@ -18,7 +18,8 @@ LOG: Final = logging.getLogger(__name__)
 
 AT_ONCE_MAX: Final = 4
 """The most questions that are answered at a time."""
-TIME_MAX_SECONDS: Final = 120
+TIME_MAX_SECONDS: Final = 55
+"""An API server that forwards a question waits for a minute."""
 ANSWER_MAX: Final = 32 * 1024 * 1024
 """The most bytes of an answer."""
 PIECE: Final = 256 * 1024

@@ -11,7 +11,7 @@ def test_a_job_that_waits_is_estimated_and_one_that_runs_is_not(tmp_path: Path) 
     with machine_in(tmp_path) as machine:
         machine.up()
         for name in ("first", "second"):
-            flags = ("--name", name, "--cpus", "4", "--time", "10m", "--detach")
+            flags = ("--name", name, "--cpus", "4", "--time", "10", "--detach")
             done = machine.run("run", "-q", "team-a", *flags, "--", "sleep", "600")
             assert done.returncode == 0, done.stderr
         assert soon(lambda: machine.run("eta", "first").stdout.startswith("first: has started at "))
