@@ -17,7 +17,6 @@ SOURCE: Final = "src/pykueue"
 
 COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "__main__.py": ("tests/cli/commands/test_up.py", "every command is started as `python -m pykueue`"),
-    "api/query.py": ("tests/controllers/test_estimates.py", "the names of the group"),
     "api/install/crds_older.py": ("tests/api/install/test_crds.py", "the CRDs contain the schemas of v1beta1"),
     "api/query.py": ("tests/api/install/test_manifests.py", "the names in roles and APIServices"),
     "api/install/visibility.py": ("tests/e2e/test_visibility.py", "its manifests, applied to a real API server"),
@@ -46,8 +45,6 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "apiserver/verbs/writesteps.py": ("tests/apiserver/verbs/test_writing.py", "every write"),
     "apiserver/wire/execquery.py": ("tests/apiserver/http/test_connections.py", "the parameters of connections"),
     "app/admission.py": ("tests/testing/test_door.py", "writes of users on the embedded system"),
-    "app/answering.py": ("tests/e2e/test_preview.py", "questions, answered in a process of their own"),
-    "app/queries.py": ("tests/e2e/test_preview.py", "questions to a server"),
     "app/jobboard.py": ("tests/apiserver/http/test_ownapi.py", "every list of jobs that run or wait"),
     "audit/rules/look.py": ("tests/audit/rules/test_stuck.py", "what would fit, and what keeps it out"),
     "audit/nodes.py": ("tests/audit/rules/test_conditions.py", "flavors whose nodes exclude the pods"),
@@ -66,7 +63,6 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "cli/explain/journals.py": ("tests/cli/commands/test_history.py", "decisions in journals"),
     "cli/follow/admitted.py": ("tests/cli/follow/test_job.py", "what `run` and `status` say of jobs that hold quota"),
     "cli/queues/whatif.py": ("tests/cli/commands/test_preview.py", "every preview of a dump"),
-    "controllers/queries.py": ("tests/controllers/test_pendingworkloads.py", "who answers"),
     "sim/assignments.py": ("tests/sim/test_preview.py", "fields that are set"),
     "cli/commands/attach.py": ("tests/cli/jobs/test_verbs.py", "the command, in a process of its own"),
     "cli/commands/backup.py": ("tests/cli/commands/test_up.py", "both commands, in processes of their own"),
