@@ -112,6 +112,8 @@ def place() -> Iterator[Place]:
         for name, namespace in (("a", "red"), ("b", "blue")):
             submit(client, name, namespace)
             assert client.soon(lambda: not suspended(client, name, namespace))  # noqa: B023
+        # Creation has whole seconds, and decides who is first in line.
+        client.sleep(1.1)
         submit(client, "c", "blue")
         assert client.soon(lambda: found.effects("--set", "cq/main.cpu=3") == [("c", "Starts")])
         yield found
