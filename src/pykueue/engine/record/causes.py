@@ -174,6 +174,11 @@ class WorkloadCauses(Frozen):
     message: str = ""
     never: str = ""
     """Why it can never start as things are; empty if it can."""
+    held: str = ""
+    """What its owner asked for that keeps it from queueing: a hold, other jobs or a time to wait for; empty if nothing.
+
+    The engine does not know this; the controllers do.
+    """
     place: PlaceCause | None = None
     pod_sets: tuple[PodSetCause, ...] = ()
     admission: Admission | None = None

@@ -53,7 +53,7 @@ def tree_of_workload(causes: WorkloadCauses) -> Node:
         *admission_nodes(causes),
         *check_nodes(causes),
         *backoff_nodes(causes),
-        *eviction_nodes(causes.eviction),
+        *eviction_nodes(causes.eviction, "" if causes.state is State.PENDING else causes.held),
         ways_node(causes.ways, causes.state),
     )
     return Node(*headline(causes), tuple(one for one in parts if one is not None))
@@ -64,9 +64,13 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
     match causes.state:
         case State.PENDING if causes.never:
             return "never", causes.never
+        case State.PENDING if causes.held:
+            return "waits", causes.held
         case State.PENDING:
             why = causes.message if causes.why is None else reason(causes.why)
             return "waits", f"waits: {shortened(why)}" if why else "waits: it was not considered yet"
+        case State.INACTIVE if causes.held:
+            return "inactive", f"is {causes.held}"
         case State.INACTIVE:
             return "inactive", "is deactivated and does not queue; set spec.active to true, or release it, to queue it"
         case State.RESERVED:
@@ -222,8 +226,8 @@ def span(micros: int) -> str:
     return f"{minutes} min" if minutes else f"{seconds} s"
 
 
-def eviction_nodes(found: EvictionCause | None) -> Iterator[Node]:
-    """For whom it left, by which clause, what was lost, and whether that was of use."""
+def eviction_nodes(found: EvictionCause | None, held: str = "") -> Iterator[Node]:
+    """For whom it left, by which clause, what was lost, and whether that was of use; `held` if its owner did it."""
     if found is None:
         return
     at, children = format_instant(found.at), []
@@ -235,6 +239,8 @@ def eviction_nodes(found: EvictionCause | None) -> Iterator[Node]:
         if found.victims > 1:
             children.append(Node("victims", f"{found.victims} workloads had to leave for it together"))
         children += [Node("alternative", considered_text(one, who)) for one in found.considered]
+    elif held and found.reason == EvictionReason.DEACTIVATED:
+        text = f"evicted at {at}: {held}"
     elif found.noted is not None:
         text = f"evicted at {at}: {evicted_text(found.noted)}"
     else:

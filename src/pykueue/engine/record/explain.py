@@ -157,7 +157,7 @@ def eviction(decision: Evict) -> str:
         case EvictionReason.LOCAL_QUEUE_STOPPED:
             return "its LocalQueue is stopped with HoldAndDrain; it is queued again when that is resumed"
         case EvictionReason.DEACTIVATED:
-            return "it is deactivated; set spec.active to true to queue it again"
+            return "it is held or deactivated; release it, or set spec.active to true to queue it again"
         case _:
             assert_never(decision.reason)
 
@@ -413,7 +413,7 @@ def what_helps(why: Why) -> tuple[str, ...]:
         case GatedBy():
             return ("take the gates out of its admission-gated-by annotation",)
         case Inactive():
-            return ("set spec.active to true",)
+            return ("release it, or set spec.active to true",)
         case FailedChecks():
             return ("it is tried when the check's state is Pending again",)
         case Bypassed():
