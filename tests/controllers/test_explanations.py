@@ -139,7 +139,9 @@ def dependent(name: str, **annotations: str) -> Any:
 
 
 def test_a_job_that_waits_for_others_says_for_what_and_gets_no_false_remedy(kueue: Kueue) -> None:
-    kueue.apply(FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare"))
+    kueue.apply(
+        FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare")
+    )
     kueue.job("first", queue="main", cpu=4)
     kueue.apply(dependent("second", after_ok="first"), dependent("later", begin="2035-01-01T00:00:00Z"))
     kueue.apply(dependent("lost", after_ok="nonesuch"))
@@ -158,7 +160,9 @@ def test_a_job_that_waits_for_others_says_for_what_and_gets_no_false_remedy(kueu
 
 
 def test_another_gate_is_named_and_no_other_queue_is_offered(kueue: Kueue) -> None:
-    kueue.apply(FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare"))
+    kueue.apply(
+        FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare")
+    )
     gated = dependent("gated")
     gated["metadata"]["annotations"]["kueue.x-k8s.io/admission-gated-by"] = "example.com/gate"
     kueue.apply(gated)

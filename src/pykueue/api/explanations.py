@@ -185,8 +185,11 @@ class NewcomerRow(Wire):
     resource: str
     amount: str
     fits: bool
+    """Whether there is room for it now."""
     flavor: str = ""
     borrows: bool = False
+    preempts: int = 0
+    """How many workloads it would preempt to start, if there is no room."""
 
 
 class QueueExplanation(Wire):

@@ -299,7 +299,9 @@ def queue_explanation(causes: QueueCauses) -> QueueExplanation:
         lenders=tuple(map(neighbour_of, causes.lenders)),
         pending=names_of(causes.first, causes.pending),
         newcomers=tuple(
-            NewcomerRow(one.resource, amount_text(one.resource, one.amount), one.fits, one.flavor, one.borrows)
+            NewcomerRow(
+                one.resource, amount_text(one.resource, one.amount), one.fits, one.flavor, one.borrows, one.victims
+            )
             for one in causes.newcomers
         ),
         kind=QUEUE_EXPLANATION,

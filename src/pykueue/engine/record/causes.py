@@ -226,6 +226,8 @@ class NewcomerCause(Frozen):
     flavor: str = ""
     borrows: bool = False
     obstacles: tuple[Obstacle, ...] = ()
+    victims: int = 0
+    """How many workloads it would preempt to start; 0 if it fits, or if preemption does not help."""
 
 
 class QueueCauses(Frozen):

@@ -407,11 +407,16 @@ def line_node(causes: QueueCauses) -> Node:
 def newcomer_node(one: NewcomerCause, causes: QueueCauses) -> Node:
     """What a newcomer would meet."""
     asks = f"a newcomer of {number(one.resource, one.amount)} {one.resource}"
-    if not one.fits:
+    if not one.fits and not one.victims:
         why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "no flavor fits"
         return Node("newcomer", f"{asks} would wait: {why}")
     if causes.pending and causes.strategy is Strategy.STRICT:
-        return Node("newcomer", f"{asks} would wait behind {causes.pending} others, because the queue is StrictFIFO")
+        others = f"{causes.pending} other" + ("s" if causes.pending > 1 else "")
+        return Node("newcomer", f"{asks} would wait behind {others}, because the queue is StrictFIFO")
     borrowed = ", on borrowed quota" if one.borrows else ""
     behind = ", unless one of those that wait starts first" if causes.pending > causes.parked else ""
+    if one.victims:
+        count = f"{one.victims} workload" + ("s" if one.victims > 1 else "")
+        text = f"{asks} would start by preempting {count} in flavor {one.flavor}{borrowed}{behind}"
+        return Node("newcomer", text)
     return Node("newcomer", f"{asks} would start now in flavor {one.flavor}{borrowed}{behind}")
