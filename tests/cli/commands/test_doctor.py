@@ -124,3 +124,10 @@ def test_hostile_names_are_escaped() -> None:
         found = doctor("-f", "-", *output, stdin=hostile)
         assert found.exit_code == 1
         assert "\x1b" not in found.output
+
+
+def test_checks_that_were_not_run_are_named_with_the_reason() -> None:
+    text = doctor("-f", "-", "--skip", "flavor-unused", stdin=WRONG).stdout
+    told = dict(line.split(": ") for line in text.splitlines() if line.startswith("Not run, "))
+    assert told["Not run, because --skip names them"] == "flavor-unused."
+    assert "clocks-apart" in told["Not run, because only the server of a cluster has what they examine"]
