@@ -114,7 +114,7 @@ def test_workloads_are_named_by_their_jobs_and_a_finished_one_says_so(kueue: Kue
     kueue.finish("runs")
     finished = ask("runs")
     assert finished["state"] == "Finished"
-    assert [one["kind"] for one in finished["decisions"]] == ["Admit"]  # type: ignore[attr-defined]  # JSON
+    assert [one["kind"] for one in finished["decisions"]] == ["Admit", "Finish"]  # type: ignore[attr-defined]  # JSON
 
 
 def test_the_deadline_of_a_job_says_how_long_to_wait(kueue: Kueue) -> None:
@@ -187,3 +187,20 @@ def test_a_held_job_says_who_holds_it_as_long_as_that_is_so(kueue: Kueue) -> Non
     kueue.advance("1m")
     texts = {one["kind"]: one["text"] for one in about(kueue, "train")["decisions"]}
     assert "it is held or deactivated" in texts["Evict"]
+
+
+def test_a_finished_job_says_how_it_ended(kueue: Kueue) -> None:
+    kueue.apply(FLAVOR, cluster_queue(cpu="4"), local_queue())
+    kueue.job("good", queue="main", cpu=1)
+    kueue.apply(job("bad", "main", backoffLimit=0), job("long", "main", activeDeadlineSeconds=60))
+    kueue.settle()
+    kueue.finish("good")
+    kueue.fail("bad")
+    kueue.advance("5m")
+    ends = {"good": "it succeeded", "long": "it reached its time limit and was stopped", "bad": "it failed: Job has"}
+    for name, end in ends.items():
+        found = about(kueue, name)
+        assert found["tree"]["text"].startswith(f"finished at {found['since']}: {end}")
+        last = found["decisions"][-1]
+        assert (last["kind"], last["time"]) == ("Finish", found["since"])
+        assert last["text"].startswith(f"finishes: {end}")

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pykueue.api.core import ObjectMeta
 from pykueue.api.explanations import (
     API_VERSION,
+    FINISH,
     QUEUE_EXPLANATION,
     WORKLOAD_EXPLANATION,
     CheckStanding,
@@ -165,6 +166,7 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
             for one in causes.ways
         ),
         decisions=tuple(past_decisions(causes)),
+        older_decisions=causes.forgotten,
         kind=WORKLOAD_EXPLANATION,
         api_version=API_VERSION,
     )
@@ -252,7 +254,10 @@ def eviction_of(cause: EvictionCause) -> Eviction:
 
 
 def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
-    """The decisions about a workload and their sentences; those since its last start know what its owner asked for."""
+    """The decisions about a workload and their sentences, and its end.
+
+    Those since its last start know what its owner asked for.
+    """
     decided = [one.decision for one in causes.recent]
     started = max((number for number, one in enumerate(decided) if is_start(one)), default=-1)
     for number, one in enumerate(decided):
@@ -260,6 +265,8 @@ def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
         if causes.held and number > started and is_deactivation(one):
             text = f"{headline(one)}: {causes.held}"
         yield PastDecision(format_instant(one.at), type(one).__name__, text)
+    if causes.ended:
+        yield PastDecision(format_instant(causes.since), FINISH, f"finishes: {causes.ended}")
 
 
 def is_deactivation(decision: Decision) -> bool:

@@ -21,7 +21,7 @@ from pykueue.bridge.explanations import (
     workload_explanation,
     workloads_in,
 )
-from pykueue.bridge.sentences import BY_OWNER
+from pykueue.bridge.sentences import BY_OWNER, end_text
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner
 from pykueue.controllers.jobsummaries import dependency, other_of
@@ -33,7 +33,7 @@ from pykueue.engine.lifecycle import run_end
 from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.workloadcauses import of_workload
-from pykueue.jobs.batch import JobView
+from pykueue.jobs.batch import JobView, end_of
 from pykueue.jobs.dependencies import GATED, NEVER, Other
 from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, Caller, not_found
 from pykueue.kube.informer import Informer
@@ -73,17 +73,26 @@ class Explanations:
             known = self.cluster().workloads.get(key)
             if known is None or held(known, WorkloadCondition.FINISHED) is None:
                 raise not_found(GROUP, OF_WORKLOADS.plural, call.name)
-            since = parse_instant(known.metadata.creation_timestamp or EPOCH)
-            causes = WorkloadCauses(key, State.FINISHED, since, QueueCause("", ""), recent=pump.recent.of(key))
+            recent, forgotten = pump.recent.of(key), pump.recent.has_forgotten(key)
+            causes = WorkloadCauses(
+                key, State.FINISHED, Instant(0), QueueCause("", ""), recent=recent, forgotten=forgotten
+            )
         causes = self.with_owner(causes)
         name = await self.naming(call, workloads_in(causes))
         return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
 
     def with_owner(self, causes: WorkloadCauses) -> WorkloadCauses:
-        """An explanation with what the owner of the workload asked for: a hold, or jobs or a time to wait for."""
+        """An explanation with what the Job tells: how it ended, or a hold, or jobs or a time to wait for."""
         seen = self.cluster().workloads.get(causes.key)
         if seen is None:
             return causes
+        over = held(seen, WorkloadCondition.FINISHED)
+        if over is not None:
+            job = self.job_of(seen)
+            said = (None if job is None else end_of(job)) or over
+            since = parse_instant(over.last_transition_time or seen.metadata.creation_timestamp or EPOCH)
+            ended = end_text(said.type, said.reason, said.message)
+            return replace(causes, state=State.FINISHED, since=since, ended=ended)
         if causes.state in (State.INACTIVE, State.STOPPING):
             by = "" if seen.spec.active else seen.metadata.annotations.get(Annotation.DEACTIVATED_BY, "")
             return replace(causes, held=BY_OWNER.get(by, ""))

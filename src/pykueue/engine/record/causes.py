@@ -179,6 +179,8 @@ class WorkloadCauses(Frozen):
 
     The engine does not know this; the controllers do.
     """
+    ended: str = ""
+    """How it ended, if it has and that is known; `since` says when."""
     place: PlaceCause | None = None
     pod_sets: tuple[PodSetCause, ...] = ()
     admission: Admission | None = None
@@ -193,6 +195,8 @@ class WorkloadCauses(Frozen):
     ways: tuple[Way, ...] = ()
     """What would let it start, the best first."""
     recent: tuple[Noted, ...] = ()
+    forgotten: bool = False
+    """Whether there were decisions before the recent ones."""
 
 
 class Holder(Frozen):

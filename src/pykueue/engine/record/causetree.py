@@ -28,7 +28,7 @@ from pykueue.engine.record.causes import (
     WorkloadCauses,
 )
 from pykueue.engine.record.explain import eviction, explain, obstacle, preempted_for, rank, reason, taken
-from pykueue.engine.record.recent import OVERTAKERS_MAX, Noted
+from pykueue.engine.record.recent import OVERTAKERS_MAX, Noted, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 from pykueue.engine.wording import shortened
 
@@ -80,6 +80,8 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
             return "runs", f"is admitted since {format_instant(causes.since)}{ends}"
         case State.STOPPING:
             return "stops", "is evicted and stops; its quota is released when its pods are gone"
+        case State.FINISHED if causes.ended:
+            return "finished", f"finished at {format_instant(causes.since)}: {causes.ended}"
         case State.FINISHED:
             return "finished", "has finished and needs no quota"
         case _:
@@ -113,11 +115,19 @@ def place_node(place: PlaceCause | None) -> Node | None:
     past = place.overtaken
     if past.count:
         often = f"at least {past.count}" if past.since is not None else f"{past.count}"
-        smaller = f", {past.smaller} of which ask{'s' if past.smaller == 1 else ''} for less" if past.smaller else ""
         latest = listed(past.last, min(past.count, OVERTAKERS_MAX))
-        text_past = f"{often} behind it started before it{smaller}; the latest: {latest}"
+        text_past = f"{often} behind it started before it{smaller_text(past)}; the latest: {latest}"
         children.append(Node("overtaken", text_past))
     return Node("place", text, tuple(children))
+
+
+def smaller_text(past: Overtakings) -> str:
+    """How many of those that went past ask for less, as a clause; empty if none does."""
+    if not past.smaller:
+        return ""
+    if past.smaller < past.count or past.since is not None:
+        return f", {past.smaller} of which ask{'s' if past.smaller == 1 else ''} for less"
+    return ", which asks for less" if past.count == 1 else ", all of which ask for less"
 
 
 def listed(keys: Sequence[str], total: int) -> str:
@@ -171,7 +181,7 @@ def has(room: Room) -> str:
     text += f", free {number(name, room.free)}"
     if room.borrowable:
         part = "all" if room.borrowable == room.free else number(name, room.borrowable)
-        text += f", {part} of it borrowed"
+        text += f", {part} of it could be borrowed"
     if room.lent:
         text += f" ({number(name, room.lent)} of its own is lent to others)"
     return text
