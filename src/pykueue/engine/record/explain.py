@@ -413,7 +413,7 @@ def what_helps(why: Why) -> tuple[str, ...]:
         case GatedBy():
             return ("take the gates out of its admission-gated-by annotation",)
         case Inactive():
-            return ("release it, or set spec.active to true",)
+            return ("set spec.active to true",)
         case FailedChecks():
             return ("it is tried when the check's state is Pending again",)
         case Bypassed():
