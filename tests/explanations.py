@@ -1,6 +1,9 @@
 """The answers of `pykueue explain` in docs/reasons.md, from real runs. `python -m tests.explanations` prints them."""
 
-from collections.abc import Callable, Mapping
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -161,13 +164,29 @@ def answer(kueue: Kueue, word: str) -> list[str]:
     return [f"$ pykueue explain {word}", *tree_lines(title, msgspec.convert(tree, Sentence))]
 
 
+@contextmanager
+def utc() -> Iterator[None]:
+    """Times are printed in UTC, whatever the zone of this machine."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        os.environ |= {} if before is None else {"TZ": before}
+        time.tzset()
+
+
 def page() -> str:
     """The answers as the document has them."""
     parts = []
     for title, story in STORIES.items():
         kueue = Kueue()
         try:
-            lines = "\n".join(answer(kueue, story(kueue)))
+            word = story(kueue)
+            with utc():
+                lines = "\n".join(answer(kueue, word))
         finally:
             kueue.close()
         parts.append(f"### {title}\n\n```text\n{lines}\n```\n")

@@ -1,5 +1,7 @@
 """Who answers for an explanation, about what, and in whose words?"""
 
+from typing import Any
+
 import pytest
 
 from pykueue.api.names import GROUP
@@ -9,6 +11,7 @@ from pykueue.controllers.scheduling import Pump
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Synced
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
+from pykueue.kube.port import JOBS
 from pykueue.testing.kueue import ApiError, Kueue
 from tests.builders import cluster_queue, job, local_queue, pod_spec
 
@@ -111,7 +114,7 @@ def test_workloads_are_named_by_their_jobs_and_a_finished_one_says_so(kueue: Kue
     kueue.finish("runs")
     finished = ask("runs")
     assert finished["state"] == "Finished"
-    assert [one["kind"] for one in finished["decisions"]] == ["Admit"]  # type: ignore[attr-defined]  # JSON
+    assert [one["kind"] for one in finished["decisions"]] == ["Admit", "Finish"]  # type: ignore[attr-defined]  # JSON
 
 
 def test_the_deadline_of_a_job_says_how_long_to_wait(kueue: Kueue) -> None:
@@ -122,3 +125,82 @@ def test_the_deadline_of_a_job_says_how_long_to_wait(kueue: Kueue) -> None:
     found = kueue.client.request("GET", f"{ROOT}/namespaces/default/workloads/{name}/explanations")
     ways = [one["text"] for one in found["tree"]["children"][-1]["children"]]
     assert "when Job runs will have ended" in ways[0], ways
+
+
+def about(kueue: Kueue, job: str) -> Any:
+    name = kueue.workload(job)["metadata"]["name"]
+    return kueue.client.request("GET", f"{ROOT}/namespaces/default/workloads/{name}/explanations")
+
+
+def dependent(name: str, **annotations: str) -> Any:
+    marks = {f"pykueue.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    marks["kueue.x-k8s.io/admission-gated-by"] = "pykueue.io/dependencies"
+    return job(name, metadata={"labels": {"kueue.x-k8s.io/queue-name": "main"}, "annotations": marks})
+
+
+def test_a_job_that_waits_for_others_says_for_what_and_gets_no_false_remedy(kueue: Kueue) -> None:
+    kueue.apply(
+        FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare")
+    )
+    kueue.job("first", queue="main", cpu=4)
+    kueue.apply(dependent("second", after_ok="first"), dependent("later", begin="2035-01-01T00:00:00Z"))
+    kueue.apply(dependent("lost", after_ok="nonesuch"))
+    kueue.settle()
+    texts = {name: about(kueue, name)["tree"]["text"] for name in ("second", "later", "lost")}
+    assert texts == {
+        "second": "waits for job first to succeed",
+        "later": "waits until 2035-01-01T00:00:00Z",
+        "lost": "can never start: job nonesuch does not exist",
+    }
+    found = about(kueue, "second")
+    assert "remedies" not in found
+    assert "queueObstacle" not in found, "the queue is not at fault"
+    assert "canNeverStart" not in found
+    assert about(kueue, "lost")["canNeverStart"] is True
+
+
+def test_another_gate_is_named_and_no_other_queue_is_offered(kueue: Kueue) -> None:
+    kueue.apply(
+        FLAVOR, cluster_queue(), local_queue(), cluster_queue("spare"), local_queue("spare", "default", "spare")
+    )
+    gated = dependent("gated")
+    gated["metadata"]["annotations"]["kueue.x-k8s.io/admission-gated-by"] = "example.com/gate"
+    kueue.apply(gated)
+    kueue.settle()
+    found = about(kueue, "gated")
+    assert found["tree"]["text"] == "waits: it is held back by example.com/gate"
+    assert [one["kind"] for one in found["remedies"]] == ["Fix"]
+
+
+def test_a_held_job_says_who_holds_it_as_long_as_that_is_so(kueue: Kueue) -> None:
+    kueue.apply(FLAVOR, cluster_queue(cpu="4"), local_queue())
+    kueue.job("train", queue="main", cpu=4)
+    kueue.client.patch(JOBS, "train", {"metadata": {"annotations": {"pykueue.io/hold": "true"}}}, "default")
+    kueue.advance("1m")
+    found = about(kueue, "train")
+    by_owner = "held by its owner; `pykueue release` queues it again"
+    assert found["tree"]["text"] == f"is {by_owner}"
+    assert found["tree"]["children"][1]["text"].endswith(f": {by_owner}")
+    texts = {one["kind"]: one["text"] for one in found["decisions"]}
+    assert (texts["Evict"], texts["Wait"]) == (f"is evicted: {by_owner}", f"waits: {by_owner}")
+    kueue.client.patch(JOBS, "train", {"metadata": {"annotations": {"pykueue.io/hold": None}}}, "default")
+    kueue.advance("1m")
+    texts = {one["kind"]: one["text"] for one in about(kueue, "train")["decisions"]}
+    assert "it is held or deactivated" in texts["Evict"]
+
+
+def test_a_finished_job_says_how_it_ended(kueue: Kueue) -> None:
+    kueue.apply(FLAVOR, cluster_queue(cpu="4"), local_queue())
+    kueue.job("good", queue="main", cpu=1)
+    kueue.apply(job("bad", "main", backoffLimit=0), job("long", "main", activeDeadlineSeconds=60))
+    kueue.settle()
+    kueue.finish("good")
+    kueue.fail("bad")
+    kueue.advance("5m")
+    ends = {"good": "it succeeded", "long": "it reached its time limit and was stopped", "bad": "it failed: Job has"}
+    for name, end in ends.items():
+        found = about(kueue, name)
+        assert found["tree"]["text"].startswith(f"finished at {found['since']}: {end}")
+        last = found["decisions"][-1]
+        assert (last["kind"], last["time"]) == ("Finish", found["since"])
+        assert last["text"].startswith(f"finishes: {end}")

@@ -13,6 +13,8 @@ from pykueue.base.struct import Wire
 
 WORKLOAD_EXPLANATION: Final = "WorkloadExplanation"
 QUEUE_EXPLANATION: Final = "QueueExplanation"
+FINISH: Final = "Finish"
+"""The kind of a past decision that is the end of the job."""
 API_VERSION: Final = f"{QUERY_GROUP}/{QUERY_VERSION}"
 
 
@@ -153,7 +155,9 @@ class WorkloadExplanation(Wire):
     remedies: tuple[Remedy, ...] = ()
     """What would let it start, the easiest first."""
     decisions: tuple[PastDecision, ...] = ()
-    """The last ones, the oldest first; not those to wait, if nothing else was decided."""
+    """The last ones, the oldest first; not those to wait, if nothing else was decided. The end of the job is last."""
+    older_decisions: bool = False
+    """Whether there were more before them, which are forgotten."""
     kind: str = ""
     api_version: str = ""
 
@@ -185,8 +189,11 @@ class NewcomerRow(Wire):
     resource: str
     amount: str
     fits: bool
+    """Whether there is room for it now."""
     flavor: str = ""
     borrows: bool = False
+    preempts: int = 0
+    """How many workloads it would preempt to start, if there is no room."""
 
 
 class QueueExplanation(Wire):

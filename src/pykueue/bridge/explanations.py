@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pykueue.api.core import ObjectMeta
 from pykueue.api.explanations import (
     API_VERSION,
+    FINISH,
     QUEUE_EXPLANATION,
     WORKLOAD_EXPLANATION,
     CheckStanding,
@@ -26,7 +27,7 @@ from pykueue.api.explanations import (
     WorkloadExplanation,
 )
 from pykueue.base.units import MICROS, Instant, amount_text, format_instant
-from pykueue.engine.decisions import Decision, Evict, PodsNotReady, Unreserve, Wait, Why
+from pykueue.engine.decisions import Decision, Evict, EvictionReason, Inactive, PodsNotReady, Unreserve, Wait, Why
 from pykueue.engine.record.causes import (
     HIDDEN,
     AwaitEnd,
@@ -48,8 +49,8 @@ from pykueue.engine.record.causetree import (
     tree_of_workload,
     way_text,
 )
-from pykueue.engine.record.explain import explain
-from pykueue.engine.record.recent import Noted
+from pykueue.engine.record.explain import explain, headline
+from pykueue.engine.record.recent import Noted, is_start
 from pykueue.engine.record.rooms import Limit, Room
 
 Naming: TypeAlias = Callable[[str], str]
@@ -164,7 +165,8 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
             Remedy(type(one).__name__, way_text(one), time_of(one.at) if isinstance(one, AwaitTime | AwaitEnd) else "")
             for one in causes.ways
         ),
-        decisions=tuple(map(past_decision, causes.recent)),
+        decisions=tuple(past_decisions(causes)),
+        older_decisions=causes.forgotten,
         kind=WORKLOAD_EXPLANATION,
         api_version=API_VERSION,
     )
@@ -251,10 +253,29 @@ def eviction_of(cause: EvictionCause) -> Eviction:
     )
 
 
-def past_decision(noted: Noted) -> PastDecision:
-    """A decision and its sentence."""
-    decision = noted.decision
-    return PastDecision(format_instant(decision.at), type(decision).__name__, explain(decision))
+def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
+    """The decisions about a workload and their sentences, and its end.
+
+    Those since its last start know what its owner asked for.
+    """
+    decided = [one.decision for one in causes.recent]
+    started = max((number for number, one in enumerate(decided) if is_start(one)), default=-1)
+    for number, one in enumerate(decided):
+        text = explain(one)
+        if causes.held and number > started and is_deactivation(one):
+            text = f"{headline(one)}: {causes.held}"
+        yield PastDecision(format_instant(one.at), type(one).__name__, text)
+    if causes.ended:
+        yield PastDecision(format_instant(causes.since), FINISH, f"finishes: {causes.ended}")
+
+
+def is_deactivation(decision: Decision) -> bool:
+    """Whether a decision follows from spec.active being false."""
+    match decision:
+        case Evict(reason=EvictionReason.DEACTIVATED) | Wait(why=Inactive()):
+            return True
+        case _:
+            return False
 
 
 def queue_explanation(causes: QueueCauses) -> QueueExplanation:
@@ -285,7 +306,9 @@ def queue_explanation(causes: QueueCauses) -> QueueExplanation:
         lenders=tuple(map(neighbour_of, causes.lenders)),
         pending=names_of(causes.first, causes.pending),
         newcomers=tuple(
-            NewcomerRow(one.resource, amount_text(one.resource, one.amount), one.fits, one.flavor, one.borrows)
+            NewcomerRow(
+                one.resource, amount_text(one.resource, one.amount), one.fits, one.flavor, one.borrows, one.victims
+            )
             for one in causes.newcomers
         ),
         kind=QUEUE_EXPLANATION,

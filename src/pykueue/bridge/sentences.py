@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from pykueue.api.names import Annotation
+from pykueue.api.exitcodes import DEADLINE
+from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, member, text, whole
 from pykueue.api.workload import Workload
 from pykueue.bridge.decisionevents import preemptor
@@ -16,6 +17,10 @@ BY_OWNER: Final = {
     "requeue": "requeued by its owner",
 }
 """Why a Workload is inactive, by the reason that the job controller records on it."""
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+"""Reasons of the condition Finished of a Workload."""
 
 
 def condition(tree: Tree, kind: str) -> Tree:
@@ -52,6 +57,16 @@ def held_text(workload: Tree) -> str:
     if member(workload, "spec", "active") is not False:
         return ""
     return BY_OWNER.get(text(workload, "metadata", "annotations", Annotation.DEACTIVATED_BY), "")
+
+
+def end_text(kind: str, reason: str, message: str) -> str:
+    """How a job ended, by the condition that says so: Complete or Failed of a Job, Finished of a Workload."""
+    if kind == "Complete" or (kind == WorkloadCondition.FINISHED and reason == SUCCEEDED):
+        return "it succeeded"
+    if reason == DEADLINE:
+        return "it reached its time limit and was stopped"
+    why = message or reason or "no reason is given"
+    return f"it failed: {why}" if kind == "Failed" or reason == FAILED else why
 
 
 def in_short(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:

@@ -1,5 +1,6 @@
 """Format text for a terminal: columns, wrapped lines and colours."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from textwrap import wrap
@@ -11,6 +12,8 @@ WIDTH: Final = 100
 GAP: Final = "  "
 KUBECTL_GAP: Final = "   "
 """Between the columns of kubectl and kueuectl."""
+
+UTC_TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z\b")
 
 Align = Literal["<", ">"]
 
@@ -38,6 +41,11 @@ def local_time(instant: str) -> str:
         return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):
         return instant
+
+
+def in_local_time(text: str) -> str:
+    """A text with the UTC timestamps in it in the local time zone."""
+    return UTC_TIME.sub(lambda found: local_time(found[0]), text)
 
 
 def column_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

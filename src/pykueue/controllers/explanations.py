@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pykueue.api.explanations import QUEUE_EXPLANATION, WORKLOAD_EXPLANATION
-from pykueue.api.names import GROUP, WorkloadCondition
+from pykueue.api.names import DEPENDENCIES_GATE, GROUP, Annotation, WorkloadCondition
 from pykueue.api.query import EXPLANATIONS
 from pykueue.api.workload import Workload, held
 from pykueue.base.turns import in_steps
@@ -20,15 +21,20 @@ from pykueue.bridge.explanations import (
     workload_explanation,
     workloads_in,
 )
+from pykueue.bridge.sentences import BY_OWNER, end_text
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner
+from pykueue.controllers.jobsummaries import dependency, other_of
 from pykueue.controllers.queries import check_leads
 from pykueue.controllers.scheduling import Pump
 from pykueue.engine import model
+from pykueue.engine.decisions import GatedBy
 from pykueue.engine.lifecycle import run_end
 from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.workloadcauses import of_workload
+from pykueue.jobs.batch import JobView, end_of
+from pykueue.jobs.dependencies import GATED, NEVER, Other
 from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, Caller, not_found
 from pykueue.kube.informer import Informer
 
@@ -67,10 +73,54 @@ class Explanations:
             known = self.cluster().workloads.get(key)
             if known is None or held(known, WorkloadCondition.FINISHED) is None:
                 raise not_found(GROUP, OF_WORKLOADS.plural, call.name)
-            since = parse_instant(known.metadata.creation_timestamp or EPOCH)
-            causes = WorkloadCauses(key, State.FINISHED, since, QueueCause("", ""), recent=pump.recent.of(key))
+            recent, forgotten = pump.recent.of(key), pump.recent.has_forgotten(key)
+            causes = WorkloadCauses(
+                key, State.FINISHED, Instant(0), QueueCause("", ""), recent=recent, forgotten=forgotten
+            )
+        causes = self.with_owner(causes)
         name = await self.naming(call, workloads_in(causes))
         return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
+
+    def with_owner(self, causes: WorkloadCauses) -> WorkloadCauses:
+        """An explanation with what the Job tells: how it ended, or a hold, or jobs or a time to wait for."""
+        seen = self.cluster().workloads.get(causes.key)
+        if seen is None:
+            return causes
+        over = held(seen, WorkloadCondition.FINISHED)
+        if over is not None:
+            job = self.job_of(seen)
+            said = (None if job is None else end_of(job)) or over
+            since = parse_instant(over.last_transition_time or seen.metadata.creation_timestamp or EPOCH)
+            ended = end_text(said.type, said.reason, said.message)
+            return replace(causes, state=State.FINISHED, since=since, ended=ended)
+        if causes.state in (State.INACTIVE, State.STOPPING):
+            by = "" if seen.spec.active else seen.metadata.annotations.get(Annotation.DEACTIVATED_BY, "")
+            return replace(causes, held=BY_OWNER.get(by, ""))
+        gated = causes.message in ("", GATED) if causes.why is None else causes.why == GatedBy(DEPENDENCIES_GATE)
+        depends = self.depends(seen) if causes.state is State.PENDING and gated else ""
+        if not depends:
+            return causes
+        never, queue = depends if depends.startswith(NEVER) else "", replace(causes.queue, obstacle="")
+        return replace(causes, never=never, held=depends, queue=queue, ways=())
+
+    def depends(self, seen: Workload) -> str:
+        """Which jobs, or what time, the Job of a Workload waits for; empty if it waits for none."""
+        job = self.job_of(seen)
+        if job is None:
+            return ""
+        jobs, within = self.cluster().jobs, seen.metadata.namespace
+
+        def other(name: str) -> Other | None:
+            found = jobs.get(f"{within}/{name}")
+            return None if found is None else other_of(found)
+
+        return dependency(job, other, self.cluster().clock.now())
+
+    def job_of(self, seen: Workload) -> JobView | None:
+        """The Job of a Workload; None if it has none, or if that is not known here."""
+        reference = owner(seen.metadata)
+        job = None if reference is None else self.cluster().jobs.get(f"{seen.metadata.namespace}/{reference.name}")
+        return None if reference is None or job is None or job.metadata.uid != reference.uid else job
 
     async def of_local_queue(self, call: AggregatedCall) -> bytes:
         """A QueueExplanation of a LocalQueue, in JSON."""
@@ -92,11 +142,10 @@ class Explanations:
 
     def end(self, workload: model.Workload) -> Instant | None:
         """When a workload is stopped at the latest, by its own maximum or by the deadline of its Job."""
-        cluster, own = self.cluster(), run_end(workload)
-        seen = cluster.workloads.get(workload.key)
-        reference = None if seen is None else owner(seen.metadata)
-        job = None if reference is None else cluster.jobs.get(f"{workload.namespace}/{reference.name}")
-        if job is None or job.metadata.uid != workload.job_uid or workload.admitted_at is None:
+        own = run_end(workload)
+        seen = self.cluster().workloads.get(workload.key)
+        job = None if seen is None else self.job_of(seen)
+        if job is None or workload.admitted_at is None:
             return own
         seconds = job.spec.active_deadline_seconds
         deadline = None if seconds is None else after(workload.admitted_at, Seconds(seconds))

@@ -124,3 +124,15 @@ def test_hostile_names_are_escaped() -> None:
         found = doctor("-f", "-", *output, stdin=hostile)
         assert found.exit_code == 1
         assert "\x1b" not in found.output
+
+
+def test_checks_that_were_not_run_are_named_with_the_reason() -> None:
+    text = doctor("-f", "-", "--skip", "flavor-unused", stdin=WRONG).stdout
+    told = dict(line.split(": ") for line in text.splitlines() if line.startswith("Not run, "))
+    assert told["Not run, because --skip names them"] == "flavor-unused."
+    assert "clocks-apart" in told["Not run, because only the server of a cluster has what they examine"]
+
+
+def test_without_priority_classes_a_policy_about_priorities_is_no_mistake() -> None:
+    text = FLAVOR + queue(preemption="{withinClusterQueue: LowerPriority}") + job("a")
+    assert "priorities-equal" not in doctor("-f", "-", "-o", "name", stdin=text).stdout

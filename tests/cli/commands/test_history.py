@@ -1,6 +1,8 @@
 """Does a journal tell everything that was decided about a job, and what is said where it does not?"""
 
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,16 @@ from pykueue.engine.record.journal import Recorder
 from tests.engine.record.explained import queue
 
 START = 1_800_000_000
+
+
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A reader an hour ahead of UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC-1")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture
@@ -48,8 +60,8 @@ def test_all_decisions_about_a_job_are_listed_in_order(journal: Path) -> None:
     code, text = run("train", "--journal", journal, "-n", "a")
     assert code == 0
     assert text.splitlines() == [
-        "2027-01-15T08:00:00Z  starts: takes 2 cpu of flavor default in ClusterQueue main",
-        "2027-01-15T08:00:02Z  is preempted: a/urgent goes before it in the same ClusterQueue and needs its room; "
+        "2027-01-15 09:00:00  starts: takes 2 cpu of flavor default in ClusterQueue main",
+        "2027-01-15 09:00:02  is preempted: a/urgent goes before it in the same ClusterQueue and needs its room; "
         "it is queued again by itself",
     ]
 

@@ -136,7 +136,7 @@ MANIFESTS: Mapping[str, Case] = {
         "the queue is in no cohort",
     ),
     "priorities-equal": Case(
-        queue(preemption="{withinClusterQueue: LowerPriority}") + job("a"),
+        queue(preemption="{withinClusterQueue: LowerPriority}") + job("a") + priority("default", 0),
         queue(preemption="{withinClusterQueue: LowerPriority}") + job("a") + priority("high", 10),
     ),
     "priority-class-unused": Case(

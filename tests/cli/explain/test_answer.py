@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from pykueue.apiserver.wire.messages import request
-from pykueue.cli.explain.answer import UNSERVED, Explained, explained
+from pykueue.cli.explain import subject as subjects
+from pykueue.cli.explain.answer import UNSERVED, Explained, ended, explained
 from pykueue.cli.explain.subject import Subject, SubjectError, parsed, subject
 from pykueue.kube.client.answers import error_of, status_of
 from pykueue.kube.client.http import Call, HttpKube
@@ -160,3 +161,31 @@ def test_a_job_without_a_workload_says_why(lab: Kueue) -> None:
     lab.settle()
     assert "names no queue" in told(lab, "free").told.tree.text
     assert "or you may not read it" in told(lab, "waits", hides=("workloads",)).told.tree.text
+
+
+def test_a_job_that_was_deleted_says_what_became_of_it(lab: Kueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone(_kube: object, namespace: str, name: str) -> str:
+        return f"it was cancelled ({namespace}/{name})"
+
+    monkeypatch.setattr(subjects, "of_deleted", gone)
+    text = r"no job 'lost' in namespace default any more: it was cancelled \(default/lost\)"
+    for word in ("lost", "job/lost"):
+        with pytest.raises(SubjectError, match=text):
+            named(lab, word)
+    with pytest.raises(SubjectError, match="no LocalQueue or ClusterQueue 'lost'"):
+        named(lab, "queue/lost")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "how"),
+    [
+        ("Complete", "CompletionsReached", "it succeeded"),
+        ("Failed", "DeadlineExceeded", "it reached its time limit and was stopped"),
+        ("Failed", "BackoffLimitExceeded", "it failed: M"),
+    ],
+)
+def test_a_job_that_has_ended_says_how(kind: str, reason: str, how: str) -> None:
+    at = "2026-01-01T00:00:00Z"
+    over = {"type": kind, "status": "True", "reason": reason, "message": "M", "lastTransitionTime": at}
+    assert ended({"status": {"conditions": [over]}}) == f"finished at {at}: {how}"
+    assert ended({"status": {"conditions": [{**over, "status": "False"}]}}) == ""

@@ -1,5 +1,8 @@
 """Is an explanation printed as a tree, whatever others have put into their names?"""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from pykueue.api.explanations import PastDecision, Sentence
@@ -35,6 +38,23 @@ def test_on_a_terminal_lines_have_colours_and_its_width(monkeypatch: pytest.Monk
     assert max(len(line) for line in shown[1:] if "\x1b[" not in line) <= 24
 
 
-def test_decisions_have_their_time() -> None:
-    rows = [PastDecision("2026-01-01T00:00:00Z", "Admit", "starts: \x07")]
-    assert [*decision_lines(rows)] == ["2026-01-01T00:00:00Z  starts: \\x07"]
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A reader nine hours ahead of UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+def test_decisions_have_their_time_in_the_zone_of_the_reader() -> None:
+    rows = [PastDecision("2026-01-01T00:00:00Z", "Admit", "starts: \x07 until 2026-01-01T20:00:00Z")]
+    assert [*decision_lines(rows)] == ["2026-01-01 09:00:00  starts: \\x07 until 2026-01-02 05:00:00"]
+
+
+@pytest.mark.usefixtures("far_east")
+def test_times_in_sentences_are_in_the_zone_of_the_reader() -> None:
+    tree = Sentence("runs", "is admitted since 2026-01-01T20:00:00Z; until 2026-99-99T00:00:00Z")
+    assert [*tree_lines("Job a", tree)] == ["Job a: is admitted since 2026-01-02 05:00:00; until 2026-99-99T00:00:00Z"]

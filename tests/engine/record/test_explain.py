@@ -241,12 +241,12 @@ DECISIONS: tuple[tuple[Decision, str, str], ...] = (
     (
         Evict(KEY, EvictionReason.PREEMPTED, "m", NOW, by="default/p", preemption=PreemptionReason.RECLAIM),
         "is preempted",
-        "takes back quota",
+        "default/p takes back quota of its own ClusterQueue that this one's ClusterQueue had borrowed",
     ),
     (
         Evict(KEY, EvictionReason.PREEMPTED, "m", NOW, preemption=PreemptionReason.RECLAIM_WHILE_BORROWING),
         "is preempted",
-        "priority over this borrower",
+        "priority over this one, whose ClusterQueue borrows",
     ),
     (
         Evict(KEY, EvictionReason.PODS_READY_TIMEOUT, "m", NOW, requeue_count=2, requeue_at=Instant(60_000_000)),

@@ -3,7 +3,17 @@
 from msgspec.structs import replace
 
 from pykueue.base.units import MICROS, Instant
-from pykueue.engine.model import ClusterQueue, Cohort, LocalQueue, Quota, ResourceGroup, StopPolicy, Strategy
+from pykueue.engine.model import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Policy,
+    Preemption,
+    Quota,
+    ResourceGroup,
+    StopPolicy,
+    Strategy,
+)
 from pykueue.engine.record.causes import Neighbour, NewcomerCause
 from pykueue.engine.record.queuecauses import HOLDERS_MAX, of_local_queue, of_queue
 from tests.engine.record.explained import System, queue, whole
@@ -55,8 +65,26 @@ def test_a_newcomer_waits_behind_the_head_of_a_strict_queue() -> None:
     system = System(queue("main", 4, strategy=Strategy.STRICT))
     system.submit("runs", "main", 2)
     system.submit("head", "main", 4)
-    text = "a newcomer of 1 cpu would wait behind 1 others, because the queue is StrictFIFO"
+    text = "a newcomer of 1 cpu would wait behind 1 other, because the queue is StrictFIFO"
     assert text in system.queue_text("main")
+
+
+def test_a_newcomer_that_would_preempt_starts() -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    system.submit("borrows", "other", 8)
+    (found,) = system.queue("main").newcomers
+    assert (found.fits, found.victims) == (False, 1)
+    assert "a newcomer of 1 cpu would start by preempting 1 workload in flavor default" in system.queue_text("main")
+
+
+def test_a_newcomer_preempts_no_equal_that_came_before() -> None:
+    policy = Preemption(within_queue=Policy.LOWER_OR_NEWER)
+    system = System(queue("main", 4, preemption=policy))
+    system.submit("runs", "main", 4)
+    assert "a newcomer of 1 cpu would wait" in system.queue_text("main")
+    system.submit("low", "main", 1, priority=-1)
+    system.submit("urgent", "main", 4, priority=5)
+    assert "a newcomer of 1 cpu would wait" in system.queue_text("main"), "the victim leaves for another workload"
 
 
 def test_a_newcomer_may_ask_for_a_gpu() -> None:

@@ -36,6 +36,15 @@ def test_a_workload_keeps_its_last_decisions() -> None:
     assert [one.decision.at for one in kept.of("a")] == [*range(20 - DECISIONS_MAX, 20)]
 
 
+def test_it_is_known_whether_there_were_older_decisions() -> None:
+    kept = Recent()
+    kept.note(Engine(), [again("a", number) for number in range(DECISIONS_MAX)])
+    assert not kept.has_forgotten("a")
+    kept.note(Engine(), [again("a", DECISIONS_MAX)])
+    assert (kept.has_forgotten("a"), len(kept.of("a"))) == (True, DECISIONS_MAX)
+    assert not kept.has_forgotten("b")
+
+
 def test_the_workload_about_which_nothing_was_decided_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "WORKLOADS_MAX", 2)
     kept = Recent()

@@ -23,8 +23,9 @@ from pykueue.engine.model import (
     Taint,
 )
 from pykueue.engine.record.causes import Fix, Shrink, State
+from pykueue.engine.record.causetree import smaller_text
 from pykueue.engine.record.checkpoint import checkpoint
-from pykueue.engine.record.recent import Recent
+from pykueue.engine.record.recent import Overtakings, Recent
 from pykueue.engine.record.rooms import Limit
 from pykueue.engine.record.workloadcauses import of_workload
 from tests.engine.record.explained import System, queue, whole
@@ -101,7 +102,28 @@ def test_those_that_went_past_are_counted() -> None:
     assert causes.place is not None
     past = causes.place.overtaken
     assert (past.count, past.smaller, past.last, past.since) == (2, 2, ("lab/b", "lab/a"), None)
-    assert "2 behind it started before it, 2 of which ask for less; the latest: lab/b and lab/a" in system.text("waits")
+    text = "2 behind it started before it, all of which ask for less; the latest: lab/b and lab/a"
+    assert text in system.text("waits")
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        (Overtakings(2, 0), ""),
+        (Overtakings(1, 1), ", which asks for less"),
+        (Overtakings(3, 1), ", 1 of which asks for less"),
+        (Overtakings(3, 2), ", 2 of which ask for less"),
+        (Overtakings(3, 3), ", all of which ask for less"),
+        (Overtakings(3, 3, since=Instant(1)), ", 3 of which ask for less"),
+    ],
+)
+def test_the_smaller_of_those_that_went_past_are_counted(past: Overtakings, text: str) -> None:
+    assert smaller_text(past) == text
+
+
+def test_what_is_free_beyond_its_own_could_be_borrowed() -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    assert "free 8, 4 of it could be borrowed" in system.queue_text("main")
 
 
 def preempted() -> System:

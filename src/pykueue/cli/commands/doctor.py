@@ -121,7 +121,7 @@ def told(inventory: "Inventory", skip: tuple[str, ...], output: str | None, *, n
 
     from pykueue.base.text import printable
     from pykueue.cli.doctor.inventory import Severity
-    from pykueue.cli.doctor.report import COLUMNS, document, left_out, paragraphs, summary
+    from pykueue.cli.doctor.report import COLUMNS, document, left_out, not_run, paragraphs, summary
     from pykueue.cli.doctor.table import examined
     from pykueue.cli.formats import echo, printed
     from pykueue.cli.tables import wants_colour
@@ -132,6 +132,7 @@ def told(inventory: "Inventory", skip: tuple[str, ...], output: str | None, *, n
             [
                 *paragraphs(findings, colour=wants_colour(sys.stdout, os.environ)),
                 summary(findings, skipped, complete=complete),
+                *not_run(skipped, live=inventory.live),
             ]
         )
     else:

@@ -35,7 +35,8 @@ def history(
 ) -> None:
     """List what was decided about a job, and when.
 
-    A server remembers the last eight decisions about each of the workloads that it dealt with last. With --journal,
+    The end of the job is last. A server remembers the last eight decisions about each of the workloads that it dealt
+    with last, and a line on standard error says if there were more. With --journal,
     all decisions in journals are listed that `pykueue up` or `pykueue manager` wrote with the same option, rotated
     files included; no server is asked, and without -n the workloads of all namespaces are searched.
 
@@ -92,6 +93,7 @@ def live(
     from pykueue.cli.serverstate import fail
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
+    from pykueue.engine.record.recent import DECISIONS_MAX
     from pykueue.kube.client.http import HttpKube
 
     target = chosen(kubeconfig, context, data)
@@ -108,6 +110,8 @@ def live(
         fail(f"{job!r} is a queue; decisions are made about jobs")
     if answer.note:
         tell(answer.note)
+    if answer.told.older_decisions:
+        tell(f"the server remembers the last {DECISIONS_MAX} decisions; a journal has older ones (--journal)")
     if not answer.told.decisions:
         tell(f"no decision is remembered but to wait: {answer.told.tree.text}; a journal has older ones (--journal)")
     return {f"{about.namespace}/{about.workload_name or about.name}": list(answer.told.decisions)}

@@ -1,11 +1,11 @@
 """The findings as text: paragraphs for people, rows and documents for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pykueue.base.text import printable
 from pykueue.cli.doctor.inventory import NOT_HERE, ONLY_IN_FILES, Severity
-from pykueue.cli.doctor.table import CHECKS, Finding, Skipped
+from pykueue.cli.doctor.table import CHECKS, SKIP, Finding, Skipped
 from pykueue.cli.formats import Column
 from pykueue.cli.tables import hanging, painted
 
@@ -51,11 +51,26 @@ def summary(findings: Sequence[Finding], skipped: Sequence[Skipped], *, complete
 
 
 def left_out(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
-    """What was not checked and why, one line for each reason."""
+    """What was not checked although it may matter, and why, one line for each reason."""
+    for why, ids in by_reason(one for one in skipped if may_matter(one, live=live)):
+        yield f"not checked, because {why}: {', '.join(ids)}"
+
+
+def not_run(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
+    """The other checks that were not run, and why, one line for each reason."""
+    for why, ids in by_reason(one for one in skipped if not may_matter(one, live=live)):
+        yield f"Not run, because {'--skip names them' if why == SKIP else why}: {', '.join(ids)}."
+
+
+def may_matter(one: Skipped, *, live: bool) -> bool:
+    """Whether a user would want to know that a check was not run, whatever he asked for."""
+    # Of manifests, which are seldom complete, only the errors that may be missed.
+    return one.why not in (SKIP, NOT_HERE, ONLY_IN_FILES) and (live or one.severity is Severity.ERROR)
+
+
+def by_reason(skipped: Iterable[Skipped]) -> Iterable[tuple[str, list[str]]]:
+    """The ids of checks that were not run, by the reason."""
     reasons: dict[str, list[str]] = {}
     for one in skipped:
-        # Of manifests, which are seldom complete, only the errors that may be missed are worth a line.
-        if one.why not in ("--skip", NOT_HERE, ONLY_IN_FILES) and (live or one.severity is Severity.ERROR):
-            reasons.setdefault(one.why, []).append(one.id)
-    for why, ids in reasons.items():
-        yield f"not checked, because {why}: {', '.join(ids)}"
+        reasons.setdefault(one.why, []).append(one.id)
+    return reasons.items()

@@ -83,6 +83,7 @@ CHECKS: Final[dict[str, Check]] = {
     "clocks-apart": Check(installation.clocks_apart, WARNING, "", ("Date",)),
 }
 """By id. Ids are stable: scripts ignore findings by them, and docs/doctor.md has a section for each."""
+SKIP: Final = "--skip"
 RANK: Final = (ERROR, WARNING, NOTE)
 
 
@@ -97,7 +98,7 @@ def examined(inventory: Inventory, skip: Collection[str] = ()) -> tuple[list[Fin
         where |= {one.called: one.where for one, _ in inventory.mistakes if one.called}
     for name, check in CHECKS.items():
         if name in skip:
-            skipped.append(Skipped(name, check.severity, "--skip"))
+            skipped.append(Skipped(name, check.severity, SKIP))
         elif why := reason_not_to(check, inventory):
             skipped.append(Skipped(name, check.severity, why))
         else:

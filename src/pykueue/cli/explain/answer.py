@@ -14,10 +14,9 @@ from pykueue.api.trees import mappings, member, text, whole
 from pykueue.api.workload import Workload
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen, Wire
-from pykueue.bridge.sentences import condition, held_text
+from pykueue.bridge.sentences import condition, end_text, held_text
 from pykueue.cli.explain.subject import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, RESOURCES, WORKLOAD, Subject
 from pykueue.cli.follow.reasons import Preemptors
-from pykueue.cli.jobend import end_of
 from pykueue.cli.jobs.explained import unqueued
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.controllers.jobsummaries import queued
@@ -36,6 +35,7 @@ class Told(Wire):
     tree: Sentence
     decisions: tuple[PastDecision, ...] = ()
     state: str = ""
+    older_decisions: bool = False
 
 
 class Explained(Frozen):
@@ -93,14 +93,23 @@ def plain(what: Subject, tree: Sentence, note: str) -> Explained:
 
 async def without_workload(kube: HttpKube, job: Tree) -> str:
     """Why a Job has no Workload."""
-    if end_of(job) is not None:
-        return "has ended, and needs no quota"
+    if said := ended(job):
+        return said
     if not text(job, "metadata", "labels", "kueue.x-k8s.io/queue-name"):
         return "names no queue (label kueue.x-k8s.io/queue-name), so it is not queued"
     namespace, name = text(job, "metadata", "namespace"), text(job, "metadata", "name")
     key = f"{namespace}/{name}"
     why = (await unqueued(kube, namespace, {key})).get(key, "")
     return f"is not queued: {why}" if why else "is not queued: it has no Workload yet, or you may not read it"
+
+
+def ended(job: Tree) -> str:
+    """When and how a Job ended; empty if it has not."""
+    for _, one in mappings(job, "status", "conditions"):
+        if text(one, "type") in ("Complete", "Failed") and text(one, "status") == "True":
+            how = end_text(text(one, "type"), text(one, "reason"), text(one, "message"))
+            return f"finished at {text(one, 'lastTransitionTime')}: {how}"
+    return ""
 
 
 async def from_object(kube: HttpKube, what: Subject, note: str) -> Explained:
@@ -113,7 +122,7 @@ async def from_object(kube: HttpKube, what: Subject, note: str) -> Explained:
     why = held_text(tree) or found.message or found.reason
     if text(reserved, "status") == "False" and not held_text(tree):
         why = await Preemptors(kube, SystemClock()).said(reserved, tree) or why
-    head = f"{found.state}: {why}" if why else f"{found.state}"
+    head = ended(what.tree) or (f"{found.state}: {why}" if why else f"{found.state}")
     lines = tuple(
         Sentence("condition", f"{text(one, 'lastTransitionTime')} {text(one, 'type')}={text(one, 'status')}: {said}")
         for _, one in sorted(mappings(tree, "status", "conditions"), key=lambda one: text(one[1], "lastTransitionTime"))

@@ -1,4 +1,4 @@
-"""Print explanations and decisions: a tree with indentation, or text for other programs."""
+"""Print explanations and decisions for people: with indentation, and times in the local time zone."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from typing import Final
 
 from pykueue.api.explanations import PastDecision, Sentence
 from pykueue.base.text import printable
-from pykueue.cli.tables import WIDTH, hanging, painted, wants_colour
+from pykueue.cli.tables import WIDTH, hanging, in_local_time, local_time, painted, wants_colour
 
 INDENT: Final = "  "
 COLOURS: Final = {
@@ -38,7 +38,7 @@ def line_width() -> int:
 
 def sentence_lines(text: str, tree: Sentence, depth: int, lead: str, *, colours: bool, width: int) -> Iterator[str]:
     """The lines of a sentence and of those below it."""
-    for line in hanging(INDENT * depth + lead, printable(text), width):
+    for line in hanging(INDENT * depth + lead, printable(in_local_time(text)), width):
         yield painted(line, COLOURS.get(tree.code), on=colours)
     for number, child in enumerate(tree.children, 1):
         mark = f"{number}. " if tree.code == NUMBERED else ""
@@ -49,4 +49,4 @@ def decision_lines(decisions: Iterable[PastDecision]) -> Iterator[str]:
     """The lines of decisions."""
     width = line_width()
     for one in decisions:
-        yield from hanging(f"{one.time}  ", printable(one.text), width)
+        yield from hanging(f"{local_time(one.time)}  ", printable(in_local_time(one.text)), width)

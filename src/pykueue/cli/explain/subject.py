@@ -10,6 +10,7 @@ from pykueue.api.core import Tree
 from pykueue.api.names import Label
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
+from pykueue.cli.jobs.lostoutput import of_deleted
 from pykueue.cli.objects import everything, names
 from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.port import (
@@ -97,6 +98,9 @@ async def subject(kube: Kube, namespace: str, word: str) -> Subject:
         # What is said of a LocalQueue includes its ClusterQueue.
         found.pop(CLUSTER_QUEUE, None)
     if not found:
+        gone = await of_deleted(kube, namespace, name) if JOB in kinds else ""
+        if gone:
+            raise SubjectError(f"no job {name!r} in namespace {namespace} any more: {gone}")
         raise SubjectError(await missing(kube, kinds, name, namespace))
     if len(found) > 1:
         what = " and a ".join(RESOURCES[kind].kind for kind in found)

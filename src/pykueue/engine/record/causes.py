@@ -174,6 +174,13 @@ class WorkloadCauses(Frozen):
     message: str = ""
     never: str = ""
     """Why it can never start as things are; empty if it can."""
+    held: str = ""
+    """What its owner asked for that keeps it from queueing: a hold, other jobs or a time to wait for; empty if nothing.
+
+    The engine does not know this; the controllers do.
+    """
+    ended: str = ""
+    """How it ended, if it has and that is known; `since` says when."""
     place: PlaceCause | None = None
     pod_sets: tuple[PodSetCause, ...] = ()
     admission: Admission | None = None
@@ -188,6 +195,8 @@ class WorkloadCauses(Frozen):
     ways: tuple[Way, ...] = ()
     """What would let it start, the best first."""
     recent: tuple[Noted, ...] = ()
+    forgotten: bool = False
+    """Whether there were decisions before the recent ones."""
 
 
 class Holder(Frozen):
@@ -221,6 +230,8 @@ class NewcomerCause(Frozen):
     flavor: str = ""
     borrows: bool = False
     obstacles: tuple[Obstacle, ...] = ()
+    victims: int = 0
+    """How many workloads it would preempt to start; 0 if it fits, or if preemption does not help."""
 
 
 class QueueCauses(Frozen):

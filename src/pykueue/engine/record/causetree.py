@@ -28,7 +28,7 @@ from pykueue.engine.record.causes import (
     WorkloadCauses,
 )
 from pykueue.engine.record.explain import eviction, explain, obstacle, preempted_for, rank, reason, taken
-from pykueue.engine.record.recent import OVERTAKERS_MAX, Noted
+from pykueue.engine.record.recent import OVERTAKERS_MAX, Noted, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 from pykueue.engine.wording import shortened
 
@@ -53,7 +53,7 @@ def tree_of_workload(causes: WorkloadCauses) -> Node:
         *admission_nodes(causes),
         *check_nodes(causes),
         *backoff_nodes(causes),
-        *eviction_nodes(causes.eviction),
+        *eviction_nodes(causes.eviction, "" if causes.state is State.PENDING else causes.held),
         ways_node(causes.ways, causes.state),
     )
     return Node(*headline(causes), tuple(one for one in parts if one is not None))
@@ -64,9 +64,13 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
     match causes.state:
         case State.PENDING if causes.never:
             return "never", causes.never
+        case State.PENDING if causes.held:
+            return "waits", causes.held
         case State.PENDING:
             why = causes.message if causes.why is None else reason(causes.why)
             return "waits", f"waits: {shortened(why)}" if why else "waits: it was not considered yet"
+        case State.INACTIVE if causes.held:
+            return "inactive", f"is {causes.held}"
         case State.INACTIVE:
             return "inactive", "is deactivated and does not queue; set spec.active to true, or release it, to queue it"
         case State.RESERVED:
@@ -76,6 +80,8 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
             return "runs", f"is admitted since {format_instant(causes.since)}{ends}"
         case State.STOPPING:
             return "stops", "is evicted and stops; its quota is released when its pods are gone"
+        case State.FINISHED if causes.ended:
+            return "finished", f"finished at {format_instant(causes.since)}: {causes.ended}"
         case State.FINISHED:
             return "finished", "has finished and needs no quota"
         case _:
@@ -109,11 +115,19 @@ def place_node(place: PlaceCause | None) -> Node | None:
     past = place.overtaken
     if past.count:
         often = f"at least {past.count}" if past.since is not None else f"{past.count}"
-        smaller = f", {past.smaller} of which ask{'s' if past.smaller == 1 else ''} for less" if past.smaller else ""
         latest = listed(past.last, min(past.count, OVERTAKERS_MAX))
-        text_past = f"{often} behind it started before it{smaller}; the latest: {latest}"
+        text_past = f"{often} behind it started before it{smaller_text(past)}; the latest: {latest}"
         children.append(Node("overtaken", text_past))
     return Node("place", text, tuple(children))
+
+
+def smaller_text(past: Overtakings) -> str:
+    """How many of those that went past ask for less, as a clause; empty if none does."""
+    if not past.smaller:
+        return ""
+    if past.smaller < past.count or past.since is not None:
+        return f", {past.smaller} of which ask{'s' if past.smaller == 1 else ''} for less"
+    return ", which asks for less" if past.count == 1 else ", all of which ask for less"
 
 
 def listed(keys: Sequence[str], total: int) -> str:
@@ -167,7 +181,7 @@ def has(room: Room) -> str:
     text += f", free {number(name, room.free)}"
     if room.borrowable:
         part = "all" if room.borrowable == room.free else number(name, room.borrowable)
-        text += f", {part} of it borrowed"
+        text += f", {part} of it could be borrowed"
     if room.lent:
         text += f" ({number(name, room.lent)} of its own is lent to others)"
     return text
@@ -222,8 +236,8 @@ def span(micros: int) -> str:
     return f"{minutes} min" if minutes else f"{seconds} s"
 
 
-def eviction_nodes(found: EvictionCause | None) -> Iterator[Node]:
-    """For whom it left, by which clause, what was lost, and whether that was of use."""
+def eviction_nodes(found: EvictionCause | None, held: str = "") -> Iterator[Node]:
+    """For whom it left, by which clause, what was lost, and whether that was of use; `held` if its owner did it."""
     if found is None:
         return
     at, children = format_instant(found.at), []
@@ -235,6 +249,8 @@ def eviction_nodes(found: EvictionCause | None) -> Iterator[Node]:
         if found.victims > 1:
             children.append(Node("victims", f"{found.victims} workloads had to leave for it together"))
         children += [Node("alternative", considered_text(one, who)) for one in found.considered]
+    elif held and found.reason == EvictionReason.DEACTIVATED:
+        text = f"evicted at {at}: {held}"
     elif found.noted is not None:
         text = f"evicted at {at}: {evicted_text(found.noted)}"
     else:
@@ -401,11 +417,16 @@ def line_node(causes: QueueCauses) -> Node:
 def newcomer_node(one: NewcomerCause, causes: QueueCauses) -> Node:
     """What a newcomer would meet."""
     asks = f"a newcomer of {number(one.resource, one.amount)} {one.resource}"
-    if not one.fits:
+    if not one.fits and not one.victims:
         why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "no flavor fits"
         return Node("newcomer", f"{asks} would wait: {why}")
     if causes.pending and causes.strategy is Strategy.STRICT:
-        return Node("newcomer", f"{asks} would wait behind {causes.pending} others, because the queue is StrictFIFO")
+        others = f"{causes.pending} other" + ("s" if causes.pending > 1 else "")
+        return Node("newcomer", f"{asks} would wait behind {others}, because the queue is StrictFIFO")
     borrowed = ", on borrowed quota" if one.borrows else ""
     behind = ", unless one of those that wait starts first" if causes.pending > causes.parked else ""
+    if one.victims:
+        count = f"{one.victims} workload" + ("s" if one.victims > 1 else "")
+        text = f"{asks} would start by preempting {count} in flavor {one.flavor}{borrowed}{behind}"
+        return Node("newcomer", text)
     return Node("newcomer", f"{asks} would start now in flavor {one.flavor}{borrowed}{behind}")

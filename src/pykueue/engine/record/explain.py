@@ -157,7 +157,7 @@ def eviction(decision: Evict) -> str:
         case EvictionReason.LOCAL_QUEUE_STOPPED:
             return "its LocalQueue is stopped with HoldAndDrain; it is queued again when that is resumed"
         case EvictionReason.DEACTIVATED:
-            return "it is deactivated; set spec.active to true to queue it again"
+            return "it is held or deactivated; release it, or set spec.active to true to queue it again"
         case _:
             assert_never(decision.reason)
 
@@ -168,9 +168,9 @@ def preemption(clause: PreemptionReason | None) -> str:
         case PreemptionReason.IN_QUEUE | None:
             return "goes before it in the same ClusterQueue and needs its room"
         case PreemptionReason.RECLAIM:
-            return "takes back quota of its own ClusterQueue that this one had borrowed"
+            return "takes back quota of its own ClusterQueue that this one's ClusterQueue had borrowed"
         case PreemptionReason.RECLAIM_WHILE_BORROWING:
-            return "has priority over this borrower, and borrows its room"
+            return "has priority over this one, whose ClusterQueue borrows, and borrows its room"
         case _:
             assert_never(clause)
 

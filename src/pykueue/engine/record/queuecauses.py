@@ -151,8 +151,12 @@ def newcomers(world: World, queue: QuotaNode) -> Iterator[NewcomerCause]:
     asked = [name for name in queue.groups if name == "cpu" or "gpu" in name.lower()]
     for resource in sorted(asked)[:NEWCOMERS_MAX]:
         amount = 1_000 if counts_in_milli(resource) else 1
-        plan = newcomer(world, queue, resource, amount)
+        plan, victims = newcomer(world, queue, resource, amount)
+        if any(one.item.workload.evicted is not None for one in victims):
+            # Their room is being made for another workload.
+            victims = ()
         (part,) = plan.pod_sets
         chosen = part.choices.get(resource)
         flavor = "" if chosen is None else chosen.flavor
-        yield NewcomerCause(resource, amount, plan.fits, flavor, plan.borrowing > 0, tuple(part.obstacles))
+        obstacles = tuple(part.obstacles)
+        yield NewcomerCause(resource, amount, plan.fits, flavor, plan.borrowing > 0, obstacles, len(victims))

@@ -100,7 +100,8 @@ class Recent:
         key = noted.decision.workload
         known = self.decisions.pop(key, None)
         if known is None:
-            known = deque(maxlen=DECISIONS_MAX)
+            # One more than is told shows that there were older ones.
+            known = deque(maxlen=DECISIONS_MAX + 1)
             if len(self.decisions) >= WORKLOADS_MAX:
                 del self.decisions[next(iter(self.decisions))]
         known.append(noted)
@@ -113,7 +114,11 @@ class Recent:
 
     def of(self, key: str) -> tuple[Noted, ...]:
         """The last decisions about a workload, the oldest first."""
-        return tuple(self.decisions.get(key, ()))
+        return tuple(self.decisions.get(key, ()))[-DECISIONS_MAX:]
+
+    def has_forgotten(self, key: str) -> bool:
+        """Whether there were decisions about a workload before those that `of` returns."""
+        return len(self.decisions.get(key, ())) > DECISIONS_MAX
 
     def overtakings(self, item: Item) -> Overtakings:
         """Who started out of the queue of a pending workload although this one was ahead."""

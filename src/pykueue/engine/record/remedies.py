@@ -7,7 +7,17 @@ from collections.abc import Generator, Iterator
 from heapq import nsmallest
 from typing import Final
 
-from pykueue.engine.decisions import NotNominated, Obstacle, OverCapacity, PodSetObstacles, Short, Unassigned, Why
+from pykueue.engine.decisions import (
+    GatedBy,
+    Inactive,
+    NotNominated,
+    Obstacle,
+    OverCapacity,
+    PodSetObstacles,
+    Short,
+    Unassigned,
+    Why,
+)
 from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import run_end
@@ -55,6 +65,9 @@ def ways_of(
             return (Fix(*what_helps(why)),)
     elif why is not None:
         ways += [Fix(text) for text in what_helps(why)]
+    if isinstance(why, GatedBy | Inactive):
+        # No quota would let it start.
+        return tuple(ways)
     ranked = sorted({one for each in found for one in each.obstacles}, key=rank)
     short = [one for one in ranked if isinstance(one, Short)]
     if short and queue is not None and not blocked_for_good(found):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant
 from pykueue.engine.decisions import PodSetObstacles
 from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import PODS, FlavorPlan, Planner
@@ -113,10 +112,10 @@ def is_consistent(world: World, queue: QuotaNode) -> bool:
     return queue.tree is not None and not world.forest.stale
 
 
-def planner(world: World, queue: QuotaNode, item: Item) -> Planner:
-    """Plans a workload in a queue on what is free there now, from the first flavor on."""
+def planner(world: World, queue: QuotaNode, item: Item, search_of: type[Search] = NoVictims) -> Planner:
+    """Plans a workload in a queue on what is free there now, from the first flavor on; nobody is preempted."""
     probe = Item(item.workload, item.shape, item.stamp)
-    search = NoVictims(Snapshot(world.forest), queue, probe, world.now)
+    search = search_of(Snapshot(world.forest), queue, probe, world.now)
     return Planner(queue, probe, world.flavors, world.epoch, search, world.options)
 
 
@@ -139,12 +138,12 @@ def would_fit(world: World, queue: QuotaNode, item: Item) -> FlavorPlan | None:
     return plan if plan.fits else None
 
 
-def newcomer(world: World, queue: QuotaNode, resource: str, amount: int) -> FlavorPlan:
-    """The plan of one pod that asks for this much of a resource."""
+def newcomer(world: World, queue: QuotaNode, resource: str, amount: int) -> tuple[FlavorPlan, tuple[Victim, ...]]:
+    """The plan of one pod of priority 0 that comes now and asks for this much of a resource, and whom it preempts."""
     pod_sets = (PodSet(NEWCOMER, 1, ((resource, amount),)),)
-    workload = Workload(f"/{NEWCOMER}", "", "", Instant(0), pod_sets)
-    item = Item(workload, Shape(pod_sets, 0, pod_sets), Instant(0))
-    return planner(world, queue, item).plan(item.shape.counts)
+    workload = Workload(f"/{NEWCOMER}", "", "", world.now, pod_sets)
+    item = Item(workload, Shape(pod_sets, 0, pod_sets), world.now)
+    return planner(world, queue, item, Search).best()
 
 
 def requests_of(queue: QuotaNode, item: Item, index: int) -> tuple[tuple[str, int], ...]:

@@ -78,6 +78,7 @@ def of_workload(
         until=ends(workload),
         backoff_until=None if backoff_over(workload, engine.now) else workload.requeue_at,
         recent=recent.of(key),
+        forgotten=recent.has_forgotten(key),
     )
     eviction = yield from eviction_of(engine, item, recent)
     if state is not State.PENDING:

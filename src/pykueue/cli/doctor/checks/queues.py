@@ -144,11 +144,12 @@ def preemption_cannot_act(inventory: Inventory) -> Iterator[Found]:
 
 
 def priorities_equal(inventory: Inventory) -> Iterator[Found]:
-    """Queues that preempt lower priorities where all are equal."""
+    """Queues that preempt lower priorities where there are classes, and all are equal."""
     values = {view.value for _, view in inventory.each(WorkloadPriorityClass)}
     values |= {view.value for one, view in inventory.each(PriorityClass) if one.name not in SYSTEM}
-    # A workload without a class has priority 0.
-    if len(values | inventory.priorities | {0}) > 1:
+    # A workload without a class has priority 0. Without any class nobody has asked for priorities yet, and the policy
+    # only waits for that: it is what `pykueue queue add` sets.
+    if not values or len(values | inventory.priorities | {0}) > 1:
         return
     for name, queue in inventory.queues.items():
         if queue.preemption.within_queue is Policy.LOWER:
