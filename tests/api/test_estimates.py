@@ -40,6 +40,20 @@ FOUND = EstimateStatus(
         ),
         (EstimateStatus(StartState.STARTED, started="2026-01-01T14:10:00Z"), "has started at 14:10"),
         (EstimateStatus(StartState.FINISHED), "has finished"),
+        (
+            replace(FOUND, earliest="", latest="", runs_that_start=0, reason="ClusterQueue main is stopped"),
+            "does not start within 30 days in any of 40 runs: ClusterQueue main is stopped",
+        ),
+        (EstimateStatus(StartState.HELD, reason="held by its owner"), "held by its owner"),
+        (EstimateStatus(StartState.NEVER, reason="can never start: too large"), "can never start: too large"),
+        (
+            EstimateStatus(StartState.GATED, reason="waits for job a to end"),
+            "waits for job a to end, so it cannot be estimated",
+        ),
+        (
+            EstimateStatus(StartState.GATED, reason="waits until", not_before="2026-01-01T16:00:00Z"),
+            "not before 16:00, and cannot be estimated until then",
+        ),
     ],
 )
 def test_an_estimate_in_words(found: EstimateStatus, expected: str) -> None:

@@ -20,6 +20,11 @@ class StartState(StrEnum):
     """Where a workload is."""
 
     PENDING = "Pending"
+    GATED = "Gated"
+    """It waits for other jobs, for a time, or for another gate, and is not in line."""
+    HELD = "Held"
+    NEVER = "Never"
+    """It starts in no run, and cannot unless it or its queue changes."""
     STARTED = "Started"
     FINISHED = "Finished"
 
@@ -57,6 +62,10 @@ class EstimateStatus(Wire, omit_defaults=False):
     ahead_guessed: int = 0
     """How many of those declare none and are of a queue of which no job has finished: their run time is a guess."""
     calibration: Calibration = Calibration()
+    reason: str = ""
+    """Why it is held or gated, or starts in no run."""
+    not_before: str = ""
+    """Until when it is gated, if it waits for a time only."""
     message: str = ""
     """The same in words."""
 
@@ -77,7 +86,13 @@ def words(found: EstimateStatus, shown: Callable[[str], str] = str) -> str:
             return "has finished"
         case StartState.STARTED:
             return f"has started at {shown(found.started)}"
-        case _:
+        case StartState.HELD | StartState.NEVER:
+            return found.reason
+        case StartState.GATED if found.not_before:
+            return f"not before {shown(found.not_before)}, and cannot be estimated until then"
+        case StartState.GATED:
+            return f"{found.reason}, so it cannot be estimated"
+        case StartState.PENDING:
             pass
     parts = [expected(found, shown), *honesty(found)]
     sentence = "; ".join(parts)
@@ -93,7 +108,8 @@ def expected(found: EstimateStatus, shown: Callable[[str], str]) -> str:
     runs = f"{found.runs} runs"
     missed = found.runs - found.runs_that_start
     if not found.runs_that_start:
-        return f"does not start within {found.horizon_days} days in any of {runs}"
+        why = f": {found.reason}" if found.reason else ""
+        return f"does not start within {found.horizon_days} days in any of {runs}{why}"
     if not found.latest:
         return f"starts at {shown(found.earliest)} or later; in {missed} of {runs} not within {found.horizon_days} days"
     if micros(found.latest) - micros(found.asked) <= SOON_SECONDS * MICROS:
