@@ -91,7 +91,7 @@ async def test_a_manager_that_starts_learns_from_the_finished_workloads_that_are
     made = Running()
     made.queues("main")
     conditions: list[dict[str, Any]] = [
-        {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": at}
+        {"type": kind, "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": at}
         for kind, at in (("Admitted", "2026-01-01T00:00:00Z"), ("Finished", "2026-01-01T01:00:00Z"))
     ]
     made.workload("old", "main", status={"conditions": conditions})
