@@ -233,7 +233,11 @@ def run(
 
     --output is written by `pykueue run` itself. With --detach, with --array, or if its name has one of these patterns,
     the job writes it, so that it also stays if the job is stopped: %x is the name given with --name, or that of the
-    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %.
+    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %. `pykueue logs` says
+    where it is.
+
+    On one machine, a COMMAND that does not exist, or a file that cannot be written, is refused before the Job is
+    submitted, unless it waits for another Job or for a time.
 
     --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
     deleted one, --after-ok never starts. The Job keeps its place in line from its submission.
