@@ -16,13 +16,15 @@ NOW = Instant(1_800_000_000 * MICROS)
 ONE = JobKind("team/main", (("cpu", 1000),))
 
 
-def finished(name: str = "w", *, seconds: int = 90, cpu: str = "1", **status: str) -> Workload:
+def finished(
+    name: str = "w", *, seconds: int = 90, cpu: str = "1", reason: str = "Succeeded", **status: str
+) -> Workload:
     tree: dict[str, Any] = workload(name, "main", cpu)
     tree["metadata"] = {"name": name, "namespace": "team", "uid": name}
     times = {"Admitted": "2026-01-01T00:00:00Z", "Finished": f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z"}
     tree["status"] = {
         "conditions": [
-            {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": at}
+            {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": at}
             for kind, at in {**times, **status}.items()
             if at
         ]
@@ -45,6 +47,15 @@ def test_what_never_ran_is_left_out() -> None:
     found = RunTimes()
     found.learn(finished(Admitted=""))
     found.learn(finished(Finished=""))
+    assert seconds_of(found) == {}
+
+
+def test_what_did_not_succeed_is_left_out() -> None:
+    found = RunTimes()
+    found.learn(finished(reason="Failed"))
+    for state in (JobState.FAILED, JobState.CANCELLED):
+        times = {"started": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:01:29Z"}
+        found.learn_job(FinishedJob("team", "w", "uid", state, queue="main", requests={"cpu": "1"}, **times))
     assert seconds_of(found) == {}
 
 

@@ -14,6 +14,8 @@ from pykueue.controllers.estimates import Estimates
 from pykueue.controllers.questions import Questions
 from pykueue.engine.facts import Leading
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
+from pykueue.kube.port import JOBS
+from tests.builders import job
 from tests.controllers.running import TEAM, Running, running
 from tests.controllers.test_pendingworkloads import Anyone
 
@@ -89,12 +91,83 @@ async def test_a_manager_that_starts_learns_from_the_finished_workloads_that_are
     made = Running()
     made.queues("main")
     conditions: list[dict[str, Any]] = [
-        {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": at}
+        {"type": kind, "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": at}
         for kind, at in (("Admitted", "2026-01-01T00:00:00Z"), ("Finished", "2026-01-01T01:00:00Z"))
     ]
     made.workload("old", "main", status={"conditions": conditions})
     async with running(made):
         assert [one.seconds for one in made.cluster.run_times.learned(made.clock.now()).kinds] == [(3600,)]
+
+
+GATE = "kueue.x-k8s.io/admission-gated-by"
+OURS = {GATE: "pykueue.io/dependencies"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "state", "message"),
+    [
+        (
+            {**OURS, "pykueue.io/after-ok": "train"},
+            StartState.GATED,
+            "waits for job train to succeed, so it cannot be estimated",
+        ),
+        (
+            {**OURS, "pykueue.io/begin": "2099-01-01T09:44:00Z"},
+            StartState.GATED,
+            "not before 2099-01-01T09:44:00Z, and cannot be estimated until then",
+        ),
+        ({**OURS, "pykueue.io/after-ok": "gone"}, StartState.NEVER, "can never start: job gone does not exist"),
+        ({GATE: "example.com/gate"}, StartState.GATED, "is gated by example.com/gate, so it cannot be estimated"),
+    ],
+)
+async def test_a_job_that_is_not_in_line_is_told_what_it_waits_for(
+    annotations: dict[str, str], state: StartState, message: str
+) -> None:
+    made = Running()
+    made.queues("main", cpu="1")
+    for name in ("train", "eval"):
+        metadata = {"annotations": annotations, "uid": name} if name == "eval" else {"uid": name}
+        made.store.store(JOBS, job(name, "main", TEAM, metadata, suspend=True))
+    uid = made.store.at(JOBS, "eval", TEAM)["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "eval", "uid": uid, "controller": True}
+    made.workload("waits", "main", metadata={"annotations": annotations, "ownerReferences": [owner]})
+    async with running(made):
+        await made.clock.advance(2)
+        asked = Asked(made)
+        found = (await asked.ask("waits")).status
+        assert (found.state, found.message, asked.log.open) == (state, message, {})
+
+
+async def test_a_job_that_is_held_is_not_estimated() -> None:
+    made = Running()
+    made.queues("main", cpu="1")
+    mark = {"annotations": {"pykueue.io/deactivated-by": "hold"}}
+    made.workload("waits", "main", metadata=mark, spec={"active": False})
+    async with running(made):
+        await made.clock.advance(2)
+        found = (await Asked(made).ask("waits")).status
+        assert (found.state, found.message) == (
+            StartState.HELD,
+            "held by its owner; `pykueue release` queues it again",
+        )
+
+
+async def test_a_job_that_starts_in_no_run_gets_the_reason() -> None:
+    nothing = EstimateStatus(StartState.PENDING, asked="2026-01-01T14:00:00Z", runs=40)
+    made = Running()
+    made.queues("main", cpu="1")
+    made.queues("stopped", cpu="1", stopPolicy="Hold")
+    made.workload("large", "main", cpu="9")
+    made.workload("waits", "stopped")
+    async with running(made):
+        await made.clock.advance(2)
+        asked = Asked(made, answering(nothing))
+        found = (await asked.ask("large")).status
+        assert found.state is StartState.NEVER
+        assert found.message == "can never start: asks for 9 cpu, this queue can have 1 at most"
+        found = (await asked.ask("waits")).status
+        assert found.state is StartState.PENDING
+        assert found.message == "does not start within 30 days in any of 40 runs: ClusterQueue stopped is inactive"
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ def test_what_nothing_is_known_about_is_said_to_be_a_guess() -> None:
     assert last > 60
 
 
+def test_an_estimate_by_very_few_finished_jobs_is_wide_and_says_so() -> None:
+    found = asked(waiting("next"), "next", learned=learned(600))
+    assert (found.ahead_guessed, found.ahead_few, found.fewest) == (0, 1, 1)
+    assert between(found)[1] > 120
+    found = asked(waiting("next"), "next", learned=learned(*[600] * 5))
+    assert (found.ahead_few, found.fewest) == (0, 0)
+
+
 def test_a_workload_that_fits_starts_now() -> None:
     engine = engine_with()
     engine.observe(Seen(workload("fits")))

@@ -137,7 +137,15 @@ def test_settings_of_flavors_limits_and_cohorts() -> None:
         ({"set": "clusterqueue/mian.cpu=1"}, "there is no ClusterQueue mian; did you mean main?"),
         ({"set": "clusterqueue/main.cpus=1"}, "there is no cpus in it; did you mean cpu?"),
         ({"set": "clusterqueue/main.zzzzzzzzz=1"}, "it has cpu, flavor/default.cpu"),
-        ({"set": "clusterqueue/main.cpu=lots"}, "nominalQuota"),
+        (
+            {"set": "clusterqueue/main.cpu=lots"},
+            "--set clusterqueue/main.cpu=lots: nominalQuota: 'lots' is not a quantity; write a number with",
+        ),
+        (
+            {"set": "queue/default/isle.cpu=8"},
+            "there is no LocalQueue default/isle; did you mean clusterqueue/isle.cpu=8?",
+        ),
+        ({"set": "queue/main.cpu=8"}, "a LocalQueue has no cpu; quotas are of its ClusterQueue: clusterqueue/main.cpu"),
         ({"set": "clusterqueue/main.stopPolicy=Sometimes"}, "spec.stopPolicy"),
         ({"set": "clusterqueue/main.cpu.borrowingLimit=1"}, "borrowingLimit"),
         ({"delete": "clusterqueue/no"}, "there is no ClusterQueue no"),
@@ -146,9 +154,33 @@ def test_settings_of_flavors_limits_and_cohorts() -> None:
     ],
 )
 def test_nonsense_is_refused_with_what_to_write(given: dict[str, str], words: str) -> None:
+    without_local_queue = queue("isle").rpartition("---\n")[0]
     with pytest.raises(RefusedError) as caught:
-        State(queue()).ask(**given)
+        State(queue(), without_local_queue).ask(**given)
     assert words in str(caught.value)
+
+
+def test_a_job_whose_name_exists_is_refused_unless_the_other_is_deleted() -> None:
+    state = State(queue(cpu=1), job("a"), job("b")).decided()
+    with pytest.raises(
+        RefusedError, match="already exists; use another name, or delete it first: --delete job/default/a"
+    ):
+        state.ask(job("a", 1))
+    found = state.ask(job("a", 1), delete="job/default/a")
+    assert state.told(found)[0] != "a Deleted"
+
+
+def test_a_misspelt_queue_of_a_new_job_gets_a_suggestion() -> None:
+    [found] = State(queue()).ask(job("new", queue="mian")).affected
+    assert found.reason.endswith("; did you mean main?")
+
+
+def test_jobs_are_not_listed_that_only_get_a_hopeless_one_before_them() -> None:
+    jobs = (priority("high", 9), job("a"), job("b"))
+    state = State(queue(cpu=1), *jobs).decided()
+    assert state.told(state.ask(job("new", 9, klass="high"))) == ["new NeverStarts ->1"]
+    strict = State(queue(cpu=1, queueingStrategy="StrictFIFO"), *jobs).decided()
+    assert strict.told(strict.ask(job("new", 9, klass="high"))) == ["new NeverStarts ->1", "b Moves 1>2"]
 
 
 def test_a_preview_of_a_namespace_is_about_its_new_jobs() -> None:

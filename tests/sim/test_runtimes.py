@@ -36,6 +36,14 @@ def test_a_job_runs_for_at_least_what_it_has_and_at_most_its_limit(
         assert min(elapsed, limit) <= found[0] <= found[-1] <= limit
 
 
+def test_very_few_known_run_times_are_not_relied_on() -> None:
+    few = drawn(Learned((LearnedKind(KIND, (100, 101), 0),)))
+    enough = drawn(Learned((LearnedKind(KIND, (100, 101, 100, 101, 100), 0),)))
+    assert few[int(0.9 * len(few))] > 3600, "one in three runs guesses"
+    assert 0.5 < sum(one <= 1010 for one in few) / len(few) < 0.95
+    assert enough[-1] <= 1010
+
+
 def test_a_limit_alone_says_anything_up_to_it() -> None:
     found = drawn(Learned(), limit=1000)
     assert found[0] < 200

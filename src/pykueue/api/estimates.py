@@ -12,6 +12,10 @@ from pykueue.base.units import MICROS, Instant, parse_instant
 ESTIMATE: Final = "Estimate"
 SOON_SECONDS: Final = 60
 """A start within this time is one now."""
+RELIED_ON: Final = 0.7
+"""The share of right estimates below which a range is not said to be that of nine of ten runs."""
+JUDGED_MIN: Final = 5
+"""How many estimates are enough for that."""
 HORIZON_DAYS: Final = 30
 """How far the state is run forward."""
 
@@ -20,6 +24,11 @@ class StartState(StrEnum):
     """Where a workload is."""
 
     PENDING = "Pending"
+    GATED = "Gated"
+    """It waits for other jobs, for a time, or for another gate, and is not in line."""
+    HELD = "Held"
+    NEVER = "Never"
+    """It starts in no run, and cannot unless it or its queue changes."""
     STARTED = "Started"
     FINISHED = "Finished"
 
@@ -56,7 +65,15 @@ class EstimateStatus(Wire, omit_defaults=False):
     """How many of those declare no limit of their run time."""
     ahead_guessed: int = 0
     """How many of those declare none and are of a queue of which no job has finished: their run time is a guess."""
+    ahead_few: int = 0
+    """How many of those declare none and are known by fewer than five finished jobs like them."""
+    fewest: int = 0
+    """The fewest finished jobs by which one of these is known."""
     calibration: Calibration = Calibration()
+    reason: str = ""
+    """Why it is held or gated, or starts in no run."""
+    not_before: str = ""
+    """Until when it is gated, if it waits for a time only."""
     message: str = ""
     """The same in words."""
 
@@ -77,15 +94,28 @@ def words(found: EstimateStatus, shown: Callable[[str], str] = str) -> str:
             return "has finished"
         case StartState.STARTED:
             return f"has started at {shown(found.started)}"
-        case _:
+        case StartState.HELD | StartState.NEVER:
+            return found.reason
+        case StartState.GATED if found.not_before:
+            return f"not before {shown(found.not_before)}, and cannot be estimated until then"
+        case StartState.GATED:
+            return f"{found.reason}, so it cannot be estimated"
+        case StartState.PENDING:
             pass
     parts = [expected(found, shown), *honesty(found)]
     sentence = "; ".join(parts)
     good = found.calibration
     if not good.estimates:
         return sentence
-    last = "the last estimate" if good.estimates == 1 else f"the last {good.estimates} estimates"
-    return f"{sentence}. Of {last} {good.right} {'was' if good.right == 1 else 'were'} right"
+    if good.estimates == 1:
+        return f"{sentence}. The last estimate was {'right' if good.right else 'wrong'}"
+    only, verb = "only " if unreliable(good) else "", "was" if good.right == 1 else "were"
+    return f"{sentence}. Of the last {good.estimates} estimates {only}{good.right} {verb} right"
+
+
+def unreliable(found: Calibration) -> bool:
+    """Whether so few of the latest estimates were right that ranges are not what they claim to be."""
+    return found.estimates >= JUDGED_MIN and found.right < RELIED_ON * found.estimates
 
 
 def expected(found: EstimateStatus, shown: Callable[[str], str]) -> str:
@@ -93,12 +123,14 @@ def expected(found: EstimateStatus, shown: Callable[[str], str]) -> str:
     runs = f"{found.runs} runs"
     missed = found.runs - found.runs_that_start
     if not found.runs_that_start:
-        return f"does not start within {found.horizon_days} days in any of {runs}"
+        why = f": {found.reason}" if found.reason else ""
+        return f"does not start within {found.horizon_days} days in any of {runs}{why}"
     if not found.latest:
         return f"starts at {shown(found.earliest)} or later; in {missed} of {runs} not within {found.horizon_days} days"
     if micros(found.latest) - micros(found.asked) <= SOON_SECONDS * MICROS:
         return "starts now"
-    return f"starts between {shown(found.earliest)} and {shown(found.latest)} (nine of ten runs)"
+    share = "" if unreliable(found.calibration) else " (nine of ten runs)"
+    return f"starts between {shown(found.earliest)} and {shown(found.latest)}{share}"
 
 
 def honesty(found: EstimateStatus) -> list[str]:
@@ -110,6 +142,12 @@ def honesty(found: EstimateStatus) -> list[str]:
     if found.ahead_guessed:
         like = "its run time is" if found.ahead_guessed == 1 else "their run times are"
         parts.append(f"no job like {found.ahead_guessed} of them has finished yet, so {like} a guess")
+    if found.ahead_few:
+        few = "1 finished job" if found.fewest == 1 else f"{found.fewest} finished jobs"
+        as_few = "as few as " if found.ahead_few > 1 else "only "
+        whose, like = ("run times", "rest") if found.ahead_few > 1 else ("run time", "rests")
+        it = "them" if found.ahead_few > 1 else "it"
+        parts.append(f"the {whose} of {found.ahead_few} of them {like} on {as_few}{few} like {it}")
     return parts
 
 

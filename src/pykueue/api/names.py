@@ -94,6 +94,8 @@ class Annotation(StrEnum):
     BEGIN = "pykueue.io/begin"
     ARRAY = "pykueue.io/array"
     NOTIFY = "pykueue.io/notify"
+    OUTPUT = "pykueue.io/output"
+    """The file to which a Job writes its standard output itself; %j and %A are its name, %a the task, %% is %."""
     INTERACTIVE = "pykueue.io/interactive"
     """The pod of `pykueue run --interactive`, which ends when its terminal is gone."""
 

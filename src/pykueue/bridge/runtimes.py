@@ -8,7 +8,7 @@ from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from pykueue.api.core import controller_of
-from pykueue.api.jobsummary import FinishedJob
+from pykueue.api.jobsummary import FinishedJob, JobState
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.struct import Frozen
@@ -22,6 +22,8 @@ SAMPLES_MAX: Final = 32
 """How many run times are remembered of each kind, the latest."""
 POOLED_MAX: Final = 256
 """How many run times are used of all kinds of a queue, or of all queues."""
+SUCCEEDED: Final = "Succeeded"
+"""The reason of Kueue for a Workload that has finished as it should."""
 DAY_SECONDS: Final = 24 * 3600
 
 
@@ -68,9 +70,12 @@ class RunTimes:
         """As heaps, the first to forget first; the kind that was learned about last is last."""
 
     def learn(self, seen: Workload) -> None:
-        """Remember a finished Workload; one that never ran, or that is not known as a whole, is left out."""
+        """Remember a Workload that succeeded; one that is not known as a whole is left out.
+
+        One that failed, was cancelled or reached its limit says nothing about how long such jobs run.
+        """
         finished, admitted = (held(seen, one) for one in (WorkloadCondition.FINISHED, WorkloadCondition.ADMITTED))
-        if finished is None or admitted is None or not seen.spec.pod_sets:
+        if finished is None or finished.reason != SUCCEEDED or admitted is None or not seen.spec.pod_sets:
             return
         if not finished.last_transition_time or not admitted.last_transition_time:
             return
@@ -81,8 +86,8 @@ class RunTimes:
         self.add(kind, ended, uid, (ended - began) // MICROS)
 
     def learn_job(self, job: FinishedJob) -> None:
-        """Remember a Job by its record."""
-        if job.started and job.ended and job.queue and not job.requests_left_out:
+        """Remember a Job that succeeded, by its record."""
+        if job.state is JobState.COMPLETED and job.started and job.ended and job.queue and not job.requests_left_out:
             kind = kind_of_texts(f"{job.namespace}/{job.queue}", job.requests)
             self.add(kind, parse_instant(job.ended), job.uid, job.ran_seconds)
 

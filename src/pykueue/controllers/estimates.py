@@ -6,19 +6,22 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from pykueue.api.core import ObjectMeta
+from pykueue.api.core import ObjectMeta, controller_of
 from pykueue.api.estimates import ESTIMATE, Estimate, EstimateStatus, StartState, words
-from pykueue.api.names import WorkloadCondition
+from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.query import ESTIMATES, QUERY_GROUP
 from pykueue.api.workload import Workload, held
 from pykueue.base.turns import in_steps
+from pykueue.base.units import format_instant
 from pykueue.bridge.estimates import KIND, RUNS_DEFAULT, RUNS_MAX, RUNS_MIN, EstimateQuestion
 from pykueue.controllers.calibration import EstimateLog
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.jobsummaries import FOLLOWED_MAX, other_of, queued
 from pykueue.controllers.queries import check_leads
 from pykueue.controllers.questions import Questions
 from pykueue.controllers.snapshots import question
 from pykueue.engine.engine import Engine
+from pykueue.jobs.dependencies import NEVER, Never, Other, Wait, followed, needs_of, said, verdict
 from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, bad_request, not_found
 
 OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", ESTIMATES, ESTIMATE, namespaced=True)
@@ -58,18 +61,45 @@ class Estimates:
             check_leads(engine)
             found = replace(found, calibration=self.log.calibration)
             self.log.remember(seen.metadata.uid or "", found)
+            if not found.runs_that_start:
+                found = without_start(seen, found)
         found = replace(found, message=words(found))
         metadata = ObjectMeta(name=call.name, namespace=call.namespace, uid=seen.metadata.uid)
         return msgspec.json.encode(Estimate(metadata=metadata, status=found))
 
     def known(self, seen: Workload) -> EstimateStatus | None:
-        """The answer for a Workload that has started; None if it waits."""
+        """The answer for a Workload that has started, is held or is gated; None if it is in line."""
         if held(seen, WorkloadCondition.FINISHED) is not None:
             return EstimateStatus(StartState.FINISHED)
         admitted = held(seen, WorkloadCondition.ADMITTED)
-        if admitted is None or held(seen, WorkloadCondition.EVICTED) is not None:
-            return None
-        return EstimateStatus(StartState.STARTED, started=admitted.last_transition_time or "")
+        if admitted is not None and held(seen, WorkloadCondition.EVICTED) is None:
+            return EstimateStatus(StartState.STARTED, started=admitted.last_transition_time or "")
+        if not seen.spec.active:
+            return EstimateStatus(StartState.HELD, reason=queued(seen, (), None, "").reason)
+        gates = seen.metadata.annotations.get(Annotation.ADMISSION_GATED_BY, "")
+        return self.gated(seen, gates) if gates and self.engine.options.admission_gates else None
+
+    def gated(self, seen: Workload, gates: str) -> EstimateStatus:
+        """The answer for a Workload that gates keep out of line: what its Job waits for, or the gates."""
+        owner, namespace = controller_of(seen.metadata), seen.metadata.namespace
+        by_gates = EstimateStatus(StartState.GATED, reason=f"is gated by {gates}")
+        job = None if owner is None else self.cluster.jobs.get(f"{namespace}/{owner.name}")
+        if owner is None or job is None or job.metadata.uid != owner.uid:
+            return by_gates
+        needs = needs_of(job.metadata.annotations)
+        if needs is None:
+            return by_gates
+
+        def find(name: str) -> Other | None:
+            other = self.cluster.jobs.get(f"{namespace}/{name}")
+            return None if other is None else other_of(other)
+
+        now = self.cluster.clock.now()
+        found = verdict(owner.name, needs, followed(needs, find, most=FOLLOWED_MAX), now)
+        reason = said(found, now) or by_gates.reason
+        if isinstance(found, Wait) and not found.left.jobs and found.left.begin is not None:
+            return EstimateStatus(StartState.GATED, reason=reason, not_before=format_instant(found.left.begin))
+        return EstimateStatus(StartState.NEVER if isinstance(found, Never) else StartState.GATED, reason=reason)
 
     def limits(self) -> Generator[None, None, Mapping[str, int]]:
         """How many seconds Jobs may run that declare it, by UID."""
@@ -82,6 +112,13 @@ class Estimates:
                 if seconds is not None and job.metadata.uid:
                     found[job.metadata.uid] = seconds
         return found
+
+
+def without_start(seen: Workload, found: EstimateStatus) -> EstimateStatus:
+    """The answer for a Workload that starts in no run, with the reason that is known of it."""
+    known = queued(seen, (), None, "")
+    reason = known.message or known.reason
+    return replace(found, state=StartState.NEVER if reason.startswith(NEVER) else found.state, reason=reason)
 
 
 def runs_in(query: Mapping[str, Sequence[str]]) -> int:

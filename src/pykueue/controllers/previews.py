@@ -91,7 +91,7 @@ class Previews:
             cluster.settings.loaded,
             cluster.clock.now(),
             objects,
-            dict(self.workloads_of(asked.spec.delete)),
+            dict(self.workloads_of((*asked.spec.delete, *jobs_in(asked.spec, call.namespace)))),
             call.namespace,
         )
         pieces = question(KIND, msgspec.msgpack.encode(parameters), engine)
@@ -203,6 +203,14 @@ def read_body(call: AggregatedCall) -> Preview:
         return BODY.decode(call.body)
     except msgspec.DecodeError as error:
         raise bad_request(f"this is no {PREVIEW if call.namespace else CLUSTER_PREVIEW}: {error}") from None
+
+
+def jobs_in(spec: PreviewSpec, namespace: str) -> Iterator[str]:
+    """The Jobs among the objects, as targets."""
+    for one in spec.objects:
+        if one.get("kind") == JOBS.kind:
+            within = text(one, "metadata", "namespace") or namespace or "default"
+            yield f"job/{within}/{text(one, 'metadata', 'name')}"
 
 
 async def readable(caller: Caller, namespaces: Iterable[str]) -> frozenset[str]:

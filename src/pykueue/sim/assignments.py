@@ -14,6 +14,7 @@ from pykueue.api.core import Json, Tree
 from pykueue.api.previews import possible_names, split_target
 from pykueue.api.trees import mappings, text
 from pykueue.base.text import printable
+from pykueue.base.units import parse_quantity
 from pykueue.sim.manifests import NAMESPACED, Document, Mistake
 
 NOMINAL: Final = "nominalQuota"
@@ -67,6 +68,11 @@ def targeted(assignment: str, known: Mapping[Key, Tree]) -> tuple[Key, str, str]
                 return (kind, key), rest[len(name) + 1 :], value
     if not names:
         raise AssignmentError(f"name a field after a dot, as in {kind.lower()}/{printable(rest)}.{example(kind)}")
+    if kind == "LocalQueue":
+        for name in names:
+            if ("ClusterQueue", queue := name.rpartition("/")[2]) in known:
+                rest = f"clusterqueue/{queue}{rest[len(name) :]}={value}"
+                raise AssignmentError(f"there is no LocalQueue {printable(name)}; did you mean {printable(rest)}?")
     raise AssignmentError(unknown_name(kind, names[-1], [name for known_kind, name in known if known_kind == kind]))
 
 
@@ -106,6 +112,11 @@ def assigned(kind: str, tree: Tree, path: str, value: str) -> Tree:
     paths = dict(quota_paths(tree)) if kind != "LocalQueue" else {}
     paths |= {field: ("spec", *field.split(".")) for field in FIELDS[kind]}
     steps = paths.get(path)
+    if steps is None and kind == "LocalQueue" and not get_close_matches(path, paths, n=1):
+        quota = f"clusterqueue/{text(tree, 'spec', 'clusterQueue') or 'NAME'}.{path}"
+        raise AssignmentError(
+            f"a LocalQueue has no {printable(path)}; quotas are of its ClusterQueue: {printable(quota)}"
+        )
     if steps is None:
         raise AssignmentError(unknown_path(path, [*paths], tree))
     made = deepcopy(tree)
@@ -121,12 +132,22 @@ def assigned(kind: str, tree: Tree, path: str, value: str) -> Tree:
     if value.strip().lower() in NOTHING and last != NOMINAL:
         node.pop(last, None)
     else:
+        if last in (NOMINAL, *LIMITS):
+            check_quantity(last, value)
         node[last] = value
     metadata = made.get("metadata")
     if isinstance(metadata, dict) and isinstance(generation := metadata.get("generation"), int):
         # An API server counts edits, and each one lets pending workloads be tried again.
         metadata["generation"] = generation + 1
     return made
+
+
+def check_quantity(field: str, value: str) -> None:
+    """Raise `AssignmentError` if the value of a quota is no quantity."""
+    try:
+        parse_quantity(value)
+    except ValueError as error:
+        raise AssignmentError(f"{field}: {error}") from None
 
 
 def quota_paths(tree: Tree) -> Iterator[tuple[str, Steps]]:

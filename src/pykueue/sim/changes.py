@@ -64,6 +64,7 @@ def read_changes(asked: Question, engine: Engine) -> Changes:
         refuse(foreign(spec, found.values(), asked.namespace))
     if len(found) < len(spec.objects):
         mistakes.append(Mistake("objects", "one of them is given twice; keep one"))
+    mistakes += existing_jobs(found, asked, engine)
     found |= edits(spec, found, existing, engine, mistakes)
     judged, errors = objects(found.values(), gates)
     mistakes += errors
@@ -77,12 +78,26 @@ def read_changes(asked: Question, engine: Engine) -> Changes:
     refuse(mistakes)
     arrivals = in_line(reader.arrivals, asked.now)
     spaces = [reader.namespaces[one.name] for one in judged if one.kind == "Namespace"]
+    seen = tuple(map(Seen, (*spaces, *reader.things, *(one.workload for one in arrivals))))
+    # A job that replaces a deleted one may have a Workload of the same name.
+    earlier = tuple(one for one in gone.facts if isinstance(one, Gone) and one.kind == "Workload")
     return Changes(
-        (*map(Seen, (*spaces, *reader.things, *(one.workload for one in arrivals))), *gone.facts),
+        (*earlier, *seen, *(one for one in gone.facts if one not in earlier)),
         {one.workload.key: one.name for one in arrivals},
         gone.deleted,
         (*left_out(judged), *reader.notes, *gone.notes),
     )
+
+
+def existing_jobs(found: Mapping[Key, Document], asked: Question, engine: Engine) -> Iterable[Mistake]:
+    """New Jobs and Workloads whose names others have that stay."""
+    targets = [split_target(one) or ("", "") for one in asked.spec.delete]
+    deleted = {(kind, name if "/" in name else f"default/{name}") for kind, name in targets}
+    for (kind, name), one in found.items():
+        exists = name in asked.jobs if kind == "Job" else kind == "Workload" and engine.item(name) is not None
+        if exists and (kind, name) not in deleted:
+            advice = f"use another name, or delete it first: --delete {kind.lower()}/{name}"
+            yield Mistake(one.where, f"already exists; {advice}", one.called)
 
 
 def refuse(mistakes: Iterable[Mistake]) -> None:

@@ -21,7 +21,7 @@ from pykueue.engine.record.checkpoint import Checkpoint, restore
 from pykueue.sim.plans import RunPlan
 from pykueue.sim.questions import read
 from pykueue.sim.refusal import RefusedError
-from pykueue.sim.runtimes import Draws
+from pykueue.sim.runtimes import ENOUGH, Draws
 from pykueue.sim.trace import Arrival, Trace
 from pykueue.sim.world import World
 
@@ -153,25 +153,28 @@ class Cast:
 
     def status(self, starts: Sequence[Instant | None]) -> EstimateStatus:
         """The answer, from the start in each run."""
-        known = sorted(one for one in starts if one is not None)
+        starts_at = sorted(one for one in starts if one is not None)
         count = len(starts)
         low, high = max(1, floor(OUTSIDE * (count + 1))), min(count, ceil((1 - OUTSIDE) * (count + 1)))
         unlimited = [key for key in self.ahead if self.limits[key] is None]
-        guessed = [key for key in unlimited if not self.table.find(self.kinds[key]).seconds]
+        known = [len(self.table.find(self.kinds[key]).seconds) for key in unlimited]
+        few = [one for one in known if 0 < one < ENOUGH]
         return EstimateStatus(
             StartState.PENDING,
             format_instant(self.now),
             "",
-            in_minutes(known[low - 1], up=False, not_before=self.now) if len(known) >= low else "",
-            in_minutes(known[high - 1], up=True, not_before=self.now) if len(known) >= high else "",
-            format_instant(known[(count - 1) // 2]) if len(known) > (count - 1) // 2 else "",
+            in_minutes(starts_at[low - 1], up=False, not_before=self.now) if len(starts_at) >= low else "",
+            in_minutes(starts_at[high - 1], up=True, not_before=self.now) if len(starts_at) >= high else "",
+            format_instant(starts_at[(count - 1) // 2]) if len(starts_at) > (count - 1) // 2 else "",
             count,
-            len(known),
+            len(starts_at),
             HORIZON_DAYS,
             "learned" if self.question.arrivals else "ignored",
             len(self.ahead),
             len(unlimited),
-            len(guessed),
+            known.count(0),
+            len(few),
+            min(few, default=0),
         )
 
 

@@ -4,7 +4,8 @@ Both sides carry decisions out at once: pods are ready when a job starts, and go
 pass, so nothing finishes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import BinaryIO, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from pykueue.engine.decisions import Admit, AfterEviction, Decision, Evict, Inva
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Leading, Seen, Stopped, Synced, Written
 from pykueue.engine.items import Item, Place
-from pykueue.engine.model import Admission, PodsReady, Workload
+from pykueue.engine.model import Admission, PodsReady, Strategy, Workload
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 from pykueue.engine.record.explain import eviction, never, preemption, reason, taken
 from pykueue.engine.record.tally import can_admit, has_holders, nominal_of, of_queue
@@ -167,7 +168,7 @@ def compared(before: Side, saved: Checkpoint, changes: Changes) -> PreviewStatus
     """What differs if the changes are made to a checkpoint, of which one side without them is known."""
     after = Side(restore(saved), changes.facts, before.now)
     held = {one.workload.key for one in saved.items if holds(one.workload)}
-    found = sorted(affected(before, after, held, changes), key=rank)
+    found = sorted(without_idle_moves(list(affected(before, after, held, changes)), after.engine), key=rank)
     more: dict[str, int] = {}
     for one in found[AFFECTED_MAX:]:
         more[one.effect] = more.get(one.effect, 0) + 1
@@ -212,11 +213,40 @@ def affected(before: Side, after: Side, held: set[str], changes: Changes) -> Ite
         was = None if known is None else standing(before, known)
         found = effect(item, standing(after, item), was, before, after, held)
         if found is not None:
+            if was is None:
+                found = replace(found, reason=found.reason + near_queue(item.workload, after.engine))
             yield replace(found, job=changes.names.get(item.key, "").partition("/")[2])
     for key in sorted(changes.deleted):
         gone = before.engine.item(key)
         if gone is not None:
             yield Affected(key, Effect.DELETED, queue=standing(before, gone).queue)
+
+
+def near_queue(level: Workload, engine: Engine) -> str:
+    """Which LocalQueue of its namespace was probably meant by a workload that names one that does not exist."""
+    if engine.local_queue(level.local_queue) is not None:
+        return ""
+    within, _, name = level.local_queue.partition("/")
+    keys = (one for keys in engine.local_queues_by_queue().values() for one in keys)
+    known = [key.partition("/")[2] for key in keys if key.partition("/")[0] == within]
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def without_idle_moves(found: Sequence[Affected], engine: Engine) -> Iterable[Affected]:
+    """The workloads without those that only get a new job before them that never starts, and that blocks nobody."""
+    idle = [
+        (one.queue, one.place)
+        for one in found
+        if one.effect is Effect.NEVER and one.place is not None and one.place_before is None
+    ]
+    for one in found:
+        queue = engine.queue(one.queue)
+        if one.effect is Effect.MOVES and one.place is not None and one.place_before is not None and queue is not None:
+            passed = sum(name == one.queue and place < one.place for name, place in idle)
+            if one.place - one.place_before == passed > 0 and queue.strategy is Strategy.BEST_EFFORT:
+                continue
+        yield one
 
 
 def effect(

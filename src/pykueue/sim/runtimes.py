@@ -14,6 +14,8 @@ GUESS_LONG_SECONDS: Final = 24 * 3600
 TAIL_MAX: Final = 10
 """How many times as long as the longest known run another may take."""
 TRIES: Final = 20
+ENOUGH: Final = 5
+"""How many known run times are relied on; with fewer, some runs guess instead, the more the fewer there are."""
 
 
 class Draws:
@@ -43,10 +45,12 @@ class Draws:
         return found if limit is None else max(min(found, limit), min(elapsed, limit))
 
     def samples_of(self, kind: JobKind) -> list[int]:
-        """The run times to draw from in this run: as many as are known, drawn from those, in order."""
+        """The run times to draw from in this run: as many as are known, drawn from those, in order; empty to guess."""
         found = self.samples.get(kind)
         if found is None:
             known = self.known.find(kind).seconds
+            if 0 < len(known) < ENOUGH and self.rng.random() * (len(known) + 1) < 1:
+                known = ()
             found = self.samples[kind] = sorted(self.rng.choices(known, k=len(known))) if known else []
         return found
 

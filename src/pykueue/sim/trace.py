@@ -52,6 +52,13 @@ from pykueue.sim.plans import (
 from pykueue.sim.provisioning import Provisioned
 
 START: Final = parse_instant("2026-01-01T00:00:00Z")
+ASSUMED: Final = {
+    "": f"{RUN_DEFAULT // MICROS} s",
+    "kind": "the median of its LocalQueue with the same requests, of jobs that succeeded",
+    "queue": "the median of its LocalQueue, of jobs that succeeded",
+    "all": "the median of all queues, of jobs that succeeded",
+}
+"""How long a job is taken to run that does not say it, by where that was taken from."""
 SHOWN_MAX: Final = 3
 """The most names that a note lists."""
 
@@ -167,8 +174,8 @@ class Reader:
         self.limit_ranges: dict[str, list[LimitRange]] = {}
         self.runtime_classes: dict[str, RuntimeClass] = {}
         self.default_queues: set[str] = set()
-        self.guessed: list[str] = []
-        self.learned: list[str] = []
+        self.assumed: dict[str, list[str]] = {}
+        """Jobs that do not say how long they run, by where that was taken from, as `RunTimesTable.find` says it."""
         self.run_times = RunTimesTable(setting.learned)
         self.trusted: list[str] = []
 
@@ -333,10 +340,10 @@ class Reader:
         for wrong in (*errors, *late):
             note(mistakes, one, wrong)
         if RUN not in one.annotations and plan.ready is not None:
-            known = self.run_times.find(kind_of(workload)).seconds
-            if known:
-                plan = replace(plan, run=Micros(sorted(known)[len(known) // 2] * MICROS))
-            (self.learned if known else self.guessed).append(one.key)
+            known = self.run_times.find(kind_of(workload))
+            if known.seconds:
+                plan = replace(plan, run=Micros(sorted(known.seconds)[len(known.seconds) // 2] * MICROS))
+            self.assumed.setdefault(known.like, []).append(one.key)
         of_job = isinstance(one.view, Job)
         may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
         self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
@@ -354,12 +361,9 @@ class Reader:
 
     def trace(self) -> Trace:
         """The trace, in order of arrival."""
-        if self.guessed:
-            who = listed(self.guessed)
-            self.notes.append(f"no {RUN} on {who}; taken to run for {RUN_DEFAULT // MICROS} s")
-        if self.learned:
-            who = listed(self.learned)
-            self.notes.append(f"no {RUN} on {who}; taken to run as long as the median of those like it that finished")
+        for like, text in ASSUMED.items():
+            if who := self.assumed.get(like):
+                self.notes.append(f"no {RUN} on {listed(who)}; taken to run for {text}")
         if self.trusted:
             self.notes.append(f"no {ANSWER} on AdmissionCheck {listed(self.trusted)}; taken to answer {ANSWERS[0]}")
         return Trace(

@@ -262,6 +262,7 @@ def test_a_timeout_is_whole_seconds() -> None:
             "--output: all tasks would write to the same file",
             id="one file for many",
         ),
+        pytest.param(["--output"], "--output: the name of the file is missing", id="no file"),
         pytest.param(["--output", "%N.out"], "--output: %N has no meaning here; use %x", id="no pattern"),
         pytest.param(["--label", "sweep"], "--label: 'sweep' is not a label; use KEY=VALUE", id="no label"),
         pytest.param(["--label", "kueue.x-k8s.io/queue-name=a"], "is set by --queue; use that", id="another option"),

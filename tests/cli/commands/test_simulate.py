@@ -75,13 +75,30 @@ def test_jobs_run_as_long_as_finished_ones_like_them(tmp_path: Path) -> None:
     manifests = (queue(cpu=1), job("a"), job("b", run_seconds=5))
     found = on_stdin(*manifests, options=("--run-times", str(file)))
     assert "After 0:05:05" in found.output
-    assert "taken to run as long as the median" in " ".join(found.output.split())
+    words = " ".join(found.output.split())
+    assert "taken to run for the median of its LocalQueue with the same requests, of jobs that succeeded" in words
     assert "After 0:01:05" in on_stdin(*manifests).output
 
 
-def test_what_is_no_list_of_finished_jobs_is_a_mistake(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"requests": {"cpu": "2"}}, "the median of its LocalQueue, of jobs that succeeded"),
+        ({"queue": "other"}, "the median of all queues, of jobs that succeeded"),
+        ({"state": "FAILED"}, "taken to run for 60 s"),
+    ],
+)
+def test_a_note_says_what_the_median_is_of(changed: dict[str, object], words: str, tmp_path: Path) -> None:
     file = tmp_path / "finished.json"
-    file.write_text('{"items": [{"ended": 3}]}')
+    file.write_bytes(msgspec.json.encode({"items": [{**FINISHED, **changed}]}))
+    found = on_stdin(queue(cpu=1), job("a"), options=("--run-times", str(file)))
+    assert words in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize("text", ['{"items": [{"ended": 3}]}', '{"foo": 1}', "[]", "nonsense"])
+def test_what_is_no_list_of_finished_jobs_is_a_mistake(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "finished.json"
+    file.write_text(text)
     found = on_stdin(queue(), options=("--run-times", str(file)))
     assert found.exit_code == 2
     assert "is no list of finished jobs" in found.output

@@ -4,7 +4,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from pykueue.cli.run.outputfile import has_patterns, unknown_patterns, writing
+import pytest
+
+from pykueue.cli.jobs.lostoutput import file_of
+from pykueue.cli.run.outputfile import file_problem, has_patterns, recorded, unknown_patterns, writing
 
 
 def test_patterns_are_replaced_and_all_else_is_literal(tmp_path: Path) -> None:
@@ -32,3 +35,20 @@ def test_which_patterns_there_are() -> None:
     assert unknown_patterns("%N-%5a") == ["%N", "%5"]
     assert has_patterns("a%j")
     assert not has_patterns("a")
+
+
+def test_the_annotation_says_which_file_each_task_writes() -> None:
+    found = recorded("%x-%u-%j-%a%%.out", title="a%b", user="ann", folder="/home/100%")
+    assert file_of(found, "train-1", 7) == "/home/100%/a%b-ann-train-1-7%.out"
+    assert file_of(found, "train-1", None) == "/home/100%/a%b-ann-train-1-%a%.out"
+    assert file_of(recorded("/tmp/x", title="", user="", folder="/home"), "j", None) == "/tmp/x"
+
+
+def test_a_file_that_cannot_be_written_is_known_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dir").mkdir()
+    assert [file_problem(one) for one in ("new", "dir/%j", "%x/new", str(tmp_path / "new"))] == [""] * 4
+    assert file_problem("none/%j") == "none/%j: there is no directory none; create it first"
+    assert file_problem("dir") == "dir: Is a directory"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert file_problem("dir/new") == "dir/new: you may not write in dir"

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pykueue.cli.run.scripts import META, ScriptCommand, read_script, script_at, unrunnable
+from pykueue.cli.run.scripts import META, ScriptCommand, is_missing, read_script, script_at, unrunnable
 
 
 @click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
@@ -135,3 +135,17 @@ def test_a_file_that_does_not_run_as_a_command_gets_a_hint(tmp_path: Path, monke
     assert unrunnable("./made.sh").startswith("./made.sh is not executable; run `chmod +x ./made.sh`, or name its")
     assert unrunnable("good.sh") == "good.sh is not in PATH; if you mean the file in this directory, write ./good.sh"
     assert unrunnable("./good.sh") == unrunnable("nothing.sh") == unrunnable("sh") == ""
+
+
+def test_a_command_that_does_not_exist_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert [is_missing(one, str(tmp_path)) for one in ("tool", "./tool", "nosuch", "./nosuch")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert is_missing("tool", "/nowhere")

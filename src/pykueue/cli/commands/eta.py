@@ -35,7 +35,8 @@ def eta(
     The server runs its queues forward many times, as they are now, and prints the times between which the job starts in
     nine of ten runs. Jobs run for at most their limit (`pykueue run --time`, activeDeadlineSeconds, or the label
     kueue.x-k8s.io/max-exec-time-seconds), and about as long as those of the same queue with the same requests did
-    before. The answer says how many jobs ahead declare no limit, and how often earlier answers were right.
+    before. The answer says how many jobs ahead declare no limit, and how often earlier answers were right. A job that
+    is held, or waits for another job or for a time, is not estimated; the answer says what it waits for.
 
     \b
     Example:

@@ -71,8 +71,8 @@ def jobs(
 
     Times are in your time zone; `-o json`, `yaml` and `csv` have UTC.
 
-    Exit codes: 0, success; 1, the server refused or does not respond, the queue of -q does not exist, or the server
-    does not record owners, as a cluster, and --mine was given; 2, invalid input.
+    Exit codes: 0, success; 1, the server refused or does not respond, the queue of -q or the namespace of -n does not
+    exist, or the server does not record owners, as a cluster, and --mine was given; 2, invalid input.
     """
     if finished and (watch or selector):
         raise click.UsageError(f"--finished cannot be combined with {'--watch' if watch else '--selector'}.")

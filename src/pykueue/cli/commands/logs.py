@@ -38,7 +38,7 @@ def logs(
 
     The output is deleted with its pods when a job reaches its time limit, or is cancelled, held, requeued or preempted;
     the command then says what happened, and when. To keep it, write it to a file: `pykueue run --output FILE`, or
-    redirect inside the command.
+    redirect inside the command. Of a job that writes such a file itself, the command names the file.
 
     \b
     Example:

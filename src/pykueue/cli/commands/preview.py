@@ -1,6 +1,7 @@
 """`pykueue preview`: what a new job or a change of queues would do, before it is made."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -96,9 +97,10 @@ def preview(
     if mistakes:
         complain(mistakes)
     changes = {"set_": set_, "delete": delete, "drain": drain}
+    typed = (*set_, *delete, *drain)
     if dump is not None:
         spec = whatif.spec_of(found, namespace or "default", **changes)
-        status = from_dump(dump, config, spec, found)
+        status = from_dump(dump, config, spec, found, lambda said: whatif.as_typed(said, typed, namespace or "default"))
     else:
         status = from_server(found, namespace, changes, (kubeconfig, context, data))
     if output in ("json", "yaml", "csv", "name"):
@@ -136,7 +138,9 @@ def fail_lines(lines: list[str]) -> None:
     fail(lines[-1])
 
 
-def from_dump(file: str, config: str | None, spec: "PreviewSpec", found: "list[Document]") -> "PreviewStatus":
+def from_dump(
+    file: str, config: str | None, spec: "PreviewSpec", found: "list[Document]", as_typed: Callable[[str], str]
+) -> "PreviewStatus":
     """What the changes would do to the state in a dump; exits if they or the dump are invalid."""
     from pykueue.cli.queues import whatif
     from pykueue.sim.preview import answered
@@ -148,7 +152,7 @@ def from_dump(file: str, config: str | None, spec: "PreviewSpec", found: "list[D
     except Invalid as error:
         complain(list(error.mistakes))
     except RefusedError as error:
-        fail_lines(whatif.with_positions(str(error), found).splitlines())
+        fail_lines(as_typed(whatif.with_positions(str(error), found)).splitlines())
     return whatif.positioned(status, found)
 
 
@@ -170,7 +174,8 @@ def from_server(
     from pykueue.kube.port import KubeError, Resource
 
     target = chosen(*server)
-    spec = whatif.spec_of(found, namespace or target.connection.namespace or "default", **changes)
+    space = namespace or target.connection.namespace or "default"
+    spec = whatif.spec_of(found, space, **changes)
     within = whatif.own_namespace(spec)
     plural, kind = (PREVIEWS, PREVIEW) if within else (CLUSTER_PREVIEWS, CLUSTER_PREVIEW)
     resource = Resource(QUERY_GROUP, QUERY_VERSION, plural, kind, bool(within))
@@ -189,7 +194,9 @@ def from_server(
                     1,
                 )
             if error.code == INVALID:
-                fail_lines(whatif.with_positions(error.message, found).splitlines())
+                typed = [one for targets in changes.values() for one in targets]
+                said = whatif.as_typed(whatif.with_positions(error.message, found), typed, space)
+                fail_lines(said.splitlines())
             raise
 
     answer = msgspec.json.decode(asked(target, "preview", question), type=Preview)

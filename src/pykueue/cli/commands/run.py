@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -27,9 +27,12 @@ from pykueue.cli.run.job import (
     title,
 )
 from pykueue.cli.run.notification import check_notifiable, notification
-from pykueue.cli.run.outputfile import PATTERNS, has_patterns, unknown_patterns, writing
-from pykueue.cli.run.scripts import META, Script, ScriptCommand, unrunnable
-from pykueue.cli.serverstate import fail
+from pykueue.cli.run.outputfile import PATTERNS, file_problem, has_patterns, recorded, unknown_patterns, writing
+from pykueue.cli.run.scripts import META, Script, ScriptCommand, is_missing, unrunnable
+from pykueue.cli.serverstate import fail, here
+
+NO_COMMAND: Final = 127
+"""The exit code of shells for a command that does not exist."""
 
 if TYPE_CHECKING:
     from pykueue.cli.target import Target
@@ -230,7 +233,11 @@ def run(
 
     --output is written by `pykueue run` itself. With --detach, with --array, or if its name has one of these patterns,
     the job writes it, so that it also stays if the job is stopped: %x is the name given with --name, or that of the
-    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %.
+    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %. `pykueue logs` says
+    where it is.
+
+    On one machine, a COMMAND that does not exist, or a file that cannot be written, is refused before the Job is
+    submitted, unless it waits for another Job or for a time.
 
     --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
     deleted one, --after-ok never starts. The Job keeps its place in line from its submission.
@@ -256,6 +263,8 @@ def run(
     array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the
     terminal of an interactive run was closed, or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
     """
+    if output == "--":
+        fail("--output: the name of the file is missing; write --output FILE -- COMMAND")
     if interactive:
         check_interactive(detach=detach, output=output, retries=retries, array=tasks)
     script: Script | None = ctx.meta.get(META)
@@ -268,10 +277,10 @@ def run(
     if output is not None and wanted_tasks is not None and "%a" not in output:
         for_one_task(ctx)
         output = None
+    by_job, called = "", title(name, name_prefix, command)
     if output is not None and (detach or wanted_tasks is not None or has_patterns(output)):
-        called = title(name, name_prefix, command)
         executed, in_image = (written(ctx, words, output, called, slurm=slurm) for words in (executed, in_image))
-        output = None
+        by_job, output = output, None
     made = partial(
         job,
         queue=queue,
@@ -293,7 +302,7 @@ def run(
         notify=None if notify is None else notification(notify),
     )
     variables = environment(env, os.environ, interactive=interactive, whole=env_all)
-    wanted = made(executed, environment=variables)
+    wanted = made(executed, environment=variables, output=kept(by_job, called, str(here())))
     # Imported here so that invalid options are reported faster.
     from pykueue.cli.follow.interactive import FollowingTerminal
     from pykueue.cli.follow.job import Following
@@ -313,9 +322,17 @@ def run(
         if image is None:
             fail("--image: this server is a cluster, where COMMAND runs in a container; name its image", MISUSED)
         variables = environment(env, os.environ, interactive=interactive, whole=env_all, cluster=True)
-        wanted = made(in_image, environment=variables, cluster=True)
-    if target.local and script is None and (hint := unrunnable(command[0])):
-        tell(hint)
+        wanted = made(in_image, environment=variables, cluster=True, output=kept(by_job, called, ""))
+    if target.local:
+        # What it waits for may make the command, or the directory.
+        waits = bool(after or after_ok or begin)
+        hint = "" if script is not None else unrunnable(command[0])
+        if script is None and not waits and is_missing(command[0], variables.get("PATH")):
+            fail(hint or f"{command[0]}: there is no such {'file' if '/' in command[0] else 'command'}", NO_COMMAND)
+        if hint:
+            tell(hint)
+        if by_job and not waits and (problem := file_problem(by_job)):
+            fail(f"--output: {problem}")
     if not interactive:
         warn_of_input()
     into = None if output is None else opened(output)
@@ -362,7 +379,22 @@ def written(ctx: click.Context, command: Sequence[str], file: str, title: str, *
     if unknown := unknown_patterns(file):
         fail(f"--output: {unknown[0]} has no meaning here; use {PATTERNS}")
     errors = slurm and ctx.get_parameter_source("output") is not ParameterSource.COMMANDLINE
-    return (*writing(command, file, title=title, user=os.environ.get("USER", ""), errors=errors),)
+    return (*writing(command, file, title=title, user=user_name(), errors=errors),)
+
+
+def kept(file: str, title: str, folder: str) -> str:
+    """The file that a job writes, as its annotation has it; empty without one."""
+    return recorded(file, title=title, user=user_name(), folder=folder) if file else ""
+
+
+def user_name() -> str:
+    """The name of the user who submits."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return os.environ.get("USER", "")
 
 
 def opened(file: str) -> int:

@@ -178,8 +178,10 @@ def learned_from(file: str, mistakes: list[Mistake]) -> Learned:
     found = RunTimes()
     for name, raw in contents(file, mistakes):
         try:
-            jobs = msgspec.json.decode(raw, type=FinishedList).items
-            for job in jobs:
+            tree = msgspec.json.decode(raw)
+            if not isinstance(tree, dict) or "items" not in tree:
+                raise ValueError("it has no items")
+            for job in msgspec.convert(tree, type=FinishedList).items:
                 found.learn_job(job)
         except ValueError as error:
             advice = "write it with `pykueue jobs --finished -o json`"

@@ -52,10 +52,10 @@ def borrowed(queue: Tree, workload: Tree) -> list[str]:
     return found
 
 
-async def borrowing_note(kube: Kube, clock: Clock, workload: Tree) -> str:
+async def borrowing_note(kube: Kube, clock: Clock, workload: Tree, looks: int = LOOKS) -> str:
     """A sentence about the quota that the queue of an admitted workload borrows; empty if it borrows none."""
     name = text(workload, "status", "admission", "clusterQueue")
-    for _ in range(LOOKS):
+    for _ in range(looks):
         await clock.sleep(PAUSE)
         try:
             queue: Tree = msgspec.json.decode(await kube.get(CLUSTER_QUEUES, name))

@@ -43,6 +43,18 @@ async def with_reason(kube: Kube, clock: Clock, name: str, namespace: str) -> Tr
 
 async def never_starts(kube: Kube, clock: Clock, uid: str, namespace: str) -> str:
     """Why a Job that was just submitted can never start; empty if it can, or nothing is known after a second."""
+    return never(await first_verdict(kube, clock, uid, namespace))
+
+
+def never(workload: Tree) -> str:
+    """Why a Workload can never start; empty if it can."""
+    reserved = condition(workload, WorkloadCondition.QUOTA_RESERVED)
+    why = pending_text(reserved)
+    return why if text(reserved, "status") == "False" and why.startswith(NEVER) else ""
+
+
+async def first_verdict(kube: Kube, clock: Clock, uid: str, namespace: str) -> Tree:
+    """The Workload of a Job that was just submitted, once it has quota or a reason; empty after a second."""
     name = ""
     for _ in range(NEVER_LOOKS):
         await clock.sleep(PAUSE)
@@ -52,12 +64,11 @@ async def never_starts(kube: Kube, clock: Clock, uid: str, namespace: str) -> st
                 name = text(found[0], "metadata", "name") if found else ""
             if name:
                 workload: Tree = msgspec.json.decode(await kube.get(WORKLOADS, name, namespace))
-                if reserved := condition(workload, WorkloadCondition.QUOTA_RESERVED):
-                    why = pending_text(reserved)
-                    return why if text(reserved, "status") == "False" and why.startswith(NEVER) else ""
+                if condition(workload, WorkloadCondition.QUOTA_RESERVED):
+                    return workload
         except KubeError:
-            return ""
-    return ""
+            return {}
+    return {}
 
 
 class Preemptors:

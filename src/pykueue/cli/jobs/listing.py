@@ -1,5 +1,6 @@
 """Carry out `pykueue jobs`: ask for jobs, and print or watch them."""
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -18,7 +19,7 @@ from pykueue.cli.jobs.source import Asked
 from pykueue.cli.objects import names
 from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.client.http import HttpKube
-from pykueue.kube.port import LOCAL_QUEUES, Kube, KubeError, UnansweredError
+from pykueue.kube.port import LOCAL_QUEUES, NAMESPACES, DeniedError, Kube, KubeError, NotFoundError, UnansweredError
 
 NO_JOBS: Final = "No jobs run or wait; `pykueue jobs --finished` lists those that have finished."
 NO_FINISHED_JOBS: Final = "No finished jobs."
@@ -62,8 +63,17 @@ async def show(kube: HttpKube, wanted: Listing) -> None:
 
 
 async def check_queue(kube: Kube, asked: Asked, rows: Sequence[Row]) -> None:
-    """Exit with code 1 if there are no jobs because the queue that is asked for does not exist."""
-    if not asked.queue or rows:
+    """Exit with code 1 if there are no jobs because the namespace or queue that is asked for does not exist."""
+    if rows:
+        return
+    if asked.namespace:
+        # Users may lack the right to read namespaces.
+        with contextlib.suppress(DeniedError):
+            try:
+                await kube.get(NAMESPACES, asked.namespace)
+            except NotFoundError:
+                fail(f"--namespace: there is no namespace {asked.namespace}", 1)
+    if not asked.queue:
         return
     try:
         known = set(await names(kube, LOCAL_QUEUES, asked.namespace))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pykueue.api.core import Tree
-from pykueue.api.names import COMPLETION_INDEX
+from pykueue.api.names import COMPLETION_INDEX, Annotation
 from pykueue.api.trees import text
 from pykueue.base.clock import SystemClock
 from pykueue.cli.follow.job import RAN, Following
@@ -11,7 +11,7 @@ from pykueue.cli.follow.output import Output
 from pykueue.cli.groups import INTERRUPTED
 from pykueue.cli.jobend import pods_of, started_at
 from pykueue.cli.jobs import lostoutput
-from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, chosen_jobs, report, task_name
+from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, array_in, chosen_jobs, report, task_name
 from pykueue.cli.jobs.verbs import workloads_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import everything
@@ -75,13 +75,16 @@ class Logs:
         pods = await everything(kube, PODS, self.namespace, labels=pods_of(job.uid, job.index))
         ran = sorted((one for one in pods if text(one, "status", "phase") in RAN), key=place)
         workload = (await workloads_of(kube, self.namespace, [job]) or {}).get(job.uid, {})
+        file = written_file(job)
         if not ran and (gone := lostoutput.of_ended(job.tree) if job.ended else lostoutput.of_stopped(workload)):
-            tell(f"{job.title}: {gone}")
+            tell(f"{job.title}: {gone.replace(lostoutput.KEEP, file) if file else gone}")
             return ERROR
         if not ran:
             tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and says why it is pending")
             return 0
-        if note := lostoutput.of_earlier_runs(workload):
+        if file:
+            tell(f"{job.title}: {file}")
+        elif note := lostoutput.of_earlier_runs(workload):
             tell(f"{job.title}: {note}")
         output = Output(kube, SystemClock(), self.namespace)
         problems: list[str] = []
@@ -98,6 +101,17 @@ class Logs:
         for one in problems:
             tell(one)
         return ERROR if problems else 0
+
+
+def written_file(job: Chosen) -> str:
+    """A sentence about the file to which a Job writes its output itself; empty if it writes none."""
+    pattern = text(job.tree, "metadata", "annotations", Annotation.OUTPUT)
+    if not pattern:
+        return ""
+    array = array_in(job.tree)
+    task = None if job.index is None or array is None else array.task(job.index)
+    each = ", with the number of each task for %a" if task is None and array is not None else ""
+    return f"its standard output is in {lostoutput.file_of(pattern, job.name, task)}{each}"
 
 
 def place(pod: Tree) -> tuple[int, tuple[str, str]]:

@@ -1,5 +1,6 @@
 """What to say of a job whose output is gone: what stopped it, when, and how to keep output."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -15,7 +16,15 @@ from pykueue.kube.port import Kube, KubeError, Resource
 
 RECORDS: Final = Resource(OWN_GROUP, OWN_VERSION, FINISHED_JOBS, "", True)
 KEEP: Final = "to keep the output, write it to a file: `pykueue run --output FILE`, or sh -c 'COMMAND > FILE'"
+PATTERN: Final = re.compile(r"%(.)", re.DOTALL)
+"""In the annotation that names the file which a Job writes."""
 LIST: Final = msgspec.json.Decoder(FinishedList)
+
+
+def file_of(pattern: str, job: str, task: int | None) -> str:
+    """The file that a Job, or one of its tasks, writes itself; without a task, its number is left as %a."""
+    known = {"j": job, "A": job, "%": "%", **({} if task is None else {"a": str(task)})}
+    return PATTERN.sub(lambda found: known.get(found[1], found[0]), pattern)
 
 
 def of_ended(job: Tree) -> str:

@@ -231,6 +231,14 @@ def with_positions(message: str, found: Sequence[Document]) -> str:
     return "\n".join(lines)
 
 
+def as_typed(message: str, targets: Iterable[str], namespace: str) -> str:
+    """The message, with the targets as they were typed."""
+    for one in targets:
+        for option in ("set", "delete", "drain"):
+            message = message.replace(f"--{option} {full_target(one, namespace)}:", f"--{option} {one}:")
+    return message
+
+
 def positioned(status: PreviewStatus, found: Sequence[Document]) -> PreviewStatus:
     """The status, with such positions in its notes."""
     return replace(status, notes=tuple(with_positions(one, found) for one in status.notes))

@@ -234,10 +234,12 @@ def job(
     notify: Sequence[str] | None = None,
     cluster: bool = False,
     labels: Mapping[str, str] | None = None,
+    output: str = "",
 ) -> Tree:
     """The Job that runs a command; without a queue, it gets its label when it is submitted.
 
-    `typed` is the command as the user typed it, if that differs; `slurm` is for a script that was written for Slurm. On
+    `output` is the file to which the command writes its output itself, for the annotation. `typed` is the command as
+    the user typed it, if that differs; `slurm` is for a script that was written for Slurm. On
     a cluster, the command runs in the working directory of its image.
     """
     if name is not None and not is_job_name(name):
@@ -253,6 +255,8 @@ def job(
     if priority:
         marked[Label.PRIORITY_CLASS.value] = priority
     annotations: Tree = {Annotation.COMMAND.value: shlex.join(typed)[:1000]}
+    if output:
+        annotations[Annotation.OUTPUT.value] = output
     if needs is not None:
         from pykueue.jobs.dependencies import annotations_for
 

@@ -1,8 +1,10 @@
 """The file of --output where the job itself writes it: with --detach, in an array, and with a pattern in its name."""
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 PATTERN: Final = re.compile(r"%(.)", re.DOTALL)
@@ -20,6 +22,26 @@ def unknown_patterns(file: str) -> list[str]:
 def has_patterns(file: str) -> bool:
     """Whether the name of a file has patterns."""
     return PATTERN.search(file) is not None
+
+
+def file_problem(file: str) -> str:
+    """Why a job cannot write this file in the current directory; empty if it can, or that is not known."""
+    folder, name = os.path.split(file)
+    if has_patterns(folder):
+        return ""
+    if not Path(folder or ".").is_dir():
+        return f"{file}: there is no directory {folder}; create it first"
+    if not has_patterns(name) and Path(file).exists():
+        if Path(file).is_dir():
+            return f"{file}: Is a directory"
+        return "" if os.access(file, os.W_OK) else f"{file}: Permission denied"
+    return "" if os.access(folder or ".", os.W_OK | os.X_OK) else f"{file}: you may not write in {folder or '.'}"
+
+
+def recorded(file: str, *, title: str, user: str, folder: str) -> str:
+    """The file as the annotation of a Job has it: in its directory, and with patterns only that its tasks replace."""
+    known = {"x": title.replace("%", "%%"), "u": user.replace("%", "%%")}
+    return os.path.join(folder.replace("%", "%%"), PATTERN.sub(lambda found: known.get(found[1], found[0]), file))
 
 
 def writing(command: Sequence[str], file: str, *, title: str, user: str, errors: bool) -> list[str]:

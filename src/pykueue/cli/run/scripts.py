@@ -84,6 +84,14 @@ def read_script(path: str, content: str) -> Script | None:
     return Script(path, tuple(first[2:].strip().split(maxsplit=1)), tuple(found)) if found else None
 
 
+def is_missing(word: str, path: str | None) -> bool:
+    """Whether there is no file of this name, or no command in this PATH."""
+    try:
+        return not Path(word).exists() if "/" in word else shutil.which(word, path=path) is None
+    except (OSError, ValueError):
+        return False
+
+
 def unrunnable(word: str) -> str:
     """A hint about a file of this name that does not run as a command; empty if there is none."""
     path = Path(word)

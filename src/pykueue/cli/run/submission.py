@@ -9,8 +9,9 @@ from pykueue.api.core import Tree
 from pykueue.api.names import DEFAULT_QUEUE, Label
 from pykueue.api.trees import mapping, text
 from pykueue.base.clock import SystemClock
+from pykueue.cli.follow.admitted import borrowing_note
 from pykueue.cli.follow.needed import annotations_of, unknown
-from pykueue.cli.follow.reasons import never_starts
+from pykueue.cli.follow.reasons import first_verdict, never
 from pykueue.cli.jobend import end_of
 from pykueue.cli.messages import tell
 from pykueue.cli.objects import names
@@ -30,6 +31,8 @@ from pykueue.kube.port import (
 )
 
 MISUSED: Final = 2
+BORROWING_LOOKS: Final = 2
+"""How often a submission that is not followed looks whether its queue borrows, each half a second."""
 MARK: Final = "pykueue"
 """A part of the version of the embedded server."""
 NAME_MAX: Final = 63
@@ -109,8 +112,14 @@ class Submission:
             tell(note)
         if self.detach:
             tell(self.reading(name))
-            if why := await never_starts(self.kube, SystemClock(), text(tree, "metadata", "uid"), self.namespace):
+            clock = SystemClock()
+            workload = await first_verdict(self.kube, clock, text(tree, "metadata", "uid"), self.namespace)
+            if why := never(workload):
                 tell(f"job {self.namespace}/{name} {why}; to remove it: {self.cancelling(name)}")
+            elif text(workload, "status", "admission", "clusterQueue") and (
+                note := await borrowing_note(self.kube, clock, workload, BORROWING_LOOKS)
+            ):
+                tell(note)
             return 0
         return tree
 
