@@ -54,8 +54,10 @@ def test_what_did_not_succeed_is_left_out() -> None:
     found = RunTimes()
     found.learn(finished(reason="Failed"))
     for state in (JobState.FAILED, JobState.CANCELLED):
-        times = {"started": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:01:29Z"}
-        found.learn_job(FinishedJob("team", "w", "uid", state, queue="main", requests={"cpu": "1"}, **times))
+        began, ended = "2026-01-01T00:00:00Z", "2026-01-01T00:01:29Z"
+        found.learn_job(
+            FinishedJob("team", "w", "uid", state, queue="main", requests={"cpu": "1"}, started=began, ended=ended)
+        )
     assert seconds_of(found) == {}
 
 

@@ -151,6 +151,9 @@ async def test_the_child_gets_what_the_changes_refer_to() -> None:
         pytest.param(b"{", 400, "this is no Preview", id="no JSON"),
         pytest.param(b'{"spec": {"objects": 7}}', 400, "$.spec.objects", id="wrong type"),
         pytest.param(b" " * (BODY_MAX + 1), 413, "larger than 1024 KiB", id="too large"),
+        pytest.param(b'{"spec": {"delete": [%s"a"]}}' % (b'"a",' * 1000), 400, "in parts", id="too many"),
+        pytest.param(b'{"spec": {"set": ["%s"]}}' % (b"." * 1001), 400, "in parts", id="too long"),
+        pytest.param(b'{"spec": {"objects": [{"a": 18446744073709551616}]}}', 400, "too large", id="number"),
     ],
 )
 async def test_what_is_no_question_is_refused(body: bytes, code: int, words: str) -> None:

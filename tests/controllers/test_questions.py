@@ -71,3 +71,13 @@ async def test_a_child_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyP
     with pytest.raises(AggregatedError, match="no answer within"):
         await asked.ask("ann", pieces(b"x"))
     assert not asked.asking
+
+
+async def test_who_has_to_wait_is_told_before_the_question_is_read() -> None:
+    asked = python("import sys, time; sys.stdin.read(); time.sleep(0.3)")
+    first = asyncio.create_task(asked.ask("ann", pieces(b"a")))
+    await asyncio.sleep(0)
+    with pytest.raises(AggregatedError, match="one at a time"):
+        asked.check("ann")
+    asked.check("bob")
+    await first

@@ -123,6 +123,16 @@ async def test_foreground_does_not_wait_for_what_names_the_owner_wrongly() -> No
         assert await town.get(CONFIG_MAPS, "owner") is None
 
 
+async def test_foreground_does_not_wait_for_objects_of_other_namespaces() -> None:
+    async with new_town() as town, town.running(garbage(town).run):
+        owner = await town.create(CONFIG_MAPS, {"metadata": {"name": "owner", "namespace": "team-a"}}, "team-a")
+        await town.namespace("team-b")
+        metadata = {"name": "a", "namespace": "team-b", "ownerReferences": owned_by(owner), "finalizers": ["a.b/c"]}
+        await town.create(CONFIG_MAPS, {"metadata": metadata}, "team-b")
+        await town.delete(CONFIG_MAPS, "owner", propagation="Foreground")
+        assert await town.get(CONFIG_MAPS, "owner") is None
+
+
 async def test_foreground_goes_on_below() -> None:
     async with new_town() as town, town.running(garbage(town).run):
         top = await note(town, "top")

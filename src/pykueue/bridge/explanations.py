@@ -92,7 +92,11 @@ def named_workload(causes: WorkloadCauses, name: Naming) -> WorkloadCauses:
         place = replace(place, first=tuple(map(name, place.first)), overtaken=past)
     if eviction is not None:
         noted = None if eviction.noted is None else named_decision(eviction.noted, name)
-        eviction = replace(eviction, by=(name(eviction.by) or SOMEBODY) if eviction.by else "", noted=noted)
+        by = name(eviction.by) if eviction.by else ""
+        # What a preemptor lacks is known to those who may read it.
+        considered = eviction.considered if by or not eviction.by else ()
+        by = by or (SOMEBODY if eviction.by else "")
+        eviction = replace(eviction, by=by, noted=noted, considered=considered)
     return replace(
         causes,
         why=None if causes.why is None else named_why(causes.why, name),

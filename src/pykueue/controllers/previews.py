@@ -60,6 +60,8 @@ KIND: Final = "preview"
 """The kind of question, as `app.answering` knows it."""
 BODY_MAX: Final = 1024 * 1024
 """The most bytes of changes: more would hold the event loop while they are read."""
+CHANGES_MAX: Final = 1_000
+CHANGE_CHARACTERS_MAX: Final = 1_000
 NAMESPACES_ASKED_MAX: Final = 50
 """For how many namespaces a caller's rights are asked; workloads of others are counted only."""
 SETTABLE: Final = {"ClusterQueue": CLUSTER_QUEUES, "Cohort": COHORTS, "LocalQueue": LOCAL_QUEUES}
@@ -78,6 +80,7 @@ class Previews:
     async def answer(self, call: AggregatedCall) -> bytes:
         """A Preview with its status, in JSON; raises `AggregatedError`."""
         engine = check_leads(self.engine())
+        self.questions.check(call.caller.name)
         asked = read_body(call)
         cluster = self.cluster()
         try:
@@ -94,7 +97,11 @@ class Previews:
             dict(self.workloads_of((*asked.spec.delete, *jobs_in(asked.spec, call.namespace)))),
             call.namespace,
         )
-        pieces = question(KIND, msgspec.msgpack.encode(parameters), engine)
+        try:
+            encoded = msgspec.msgpack.encode(parameters)
+        except OverflowError as error:
+            raise bad_request(f"a number in the changes is too large: {error}") from None
+        pieces = question(KIND, encoded, engine)
         found = STATUS.decode(await self.questions.ask(call.caller.name, pieces))
         kind = PREVIEW if call.namespace else CLUSTER_PREVIEW
         status = self.with_jobs(await self.shown(found, call))
@@ -200,9 +207,16 @@ def read_body(call: AggregatedCall) -> Preview:
         message = f"the changes are larger than {BODY_MAX >> 10} KiB; split them"
         raise AggregatedError(413, "RequestEntityTooLarge", message)
     try:
-        return BODY.decode(call.body)
+        found = BODY.decode(call.body)
     except msgspec.DecodeError as error:
         raise bad_request(f"this is no {PREVIEW if call.namespace else CLUSTER_PREVIEW}: {error}") from None
+    spec = found.spec
+    named = (*spec.set, *spec.delete, *spec.drain)
+    if len(named) > CHANGES_MAX or any(len(one) > CHANGE_CHARACTERS_MAX for one in named):
+        raise bad_request(
+            f"set, delete and drain may have {CHANGES_MAX} entries of {CHANGE_CHARACTERS_MAX} characters; ask in parts"
+        )
+    return found
 
 
 def jobs_in(spec: PreviewSpec, namespace: str) -> Iterator[str]:

@@ -39,12 +39,16 @@ class Questions:
         self.asking: set[str] = set()
         """The users whose questions are being answered."""
 
-    async def ask(self, user: str, question: AsyncIterable[bytes]) -> bytes:
-        """The answer to a question, which is sent in pieces; raises `AggregatedError`."""
+    def check(self, user: str) -> None:
+        """Raise `AggregatedError` if a user has to wait; cheap, so that it can come before the question is read."""
         if user in self.asking:
             raise too_many("your last question of this kind is not answered yet; one at a time", RETRY_SECONDS)
         if len(self.asking) >= AT_ONCE_MAX:
             raise too_many("questions of other users are answered first; try again", RETRY_SECONDS)
+
+    async def ask(self, user: str, question: AsyncIterable[bytes]) -> bytes:
+        """The answer to a question, which is sent in pieces; raises `AggregatedError`."""
+        self.check(user)
         self.asking.add(user)
         try:
             async with timeout(TIME_MAX_SECONDS):

@@ -250,6 +250,9 @@ class GarbageCollector:
         if wait:
             kind = self.served[key.split("|")[0]].kind
             for dependent in self.ownership.of(found.uid):
+                if found.namespace and dependent.split("|")[1] != found.namespace:
+                    # An object of another namespace is no dependent, whatever it says.
+                    continue
                 other = await self.read(dependent)
                 references = () if other is None else other.owner_references
                 # Anyone could name this uid with another kind, to which the check of blockOwnerDeletion did not apply.

@@ -122,8 +122,9 @@ def foreign(spec: PreviewSpec, found: Iterable[Document], namespace: str) -> Ite
     elsewhere = "only a preview of the cluster (clusterpreviews) may have it"
     for one in found:
         kind, there = text(one.tree, "kind"), text(one.tree, "metadata", "namespace")
-        if kind not in OF_A_USER:
-            yield Mistake(one.where, f"is not a Job or Workload; {elsewhere}", one.called)
+        # A Workload could have any priority, and so find out those of others.
+        if kind != "Job":
+            yield Mistake(one.where, f"is not a Job; {elsewhere}", one.called)
         elif there != namespace:
             yield Mistake(one.where, f"is of another namespace than {namespace}; {elsewhere}", one.called)
     for field in ("set", "delete", "drain"):

@@ -43,7 +43,8 @@ class Side:
     def __init__(self, engine: Engine, facts: Iterable[Fact], now: Instant) -> None:
         self.engine = engine
         self.now = now
-        self.rounds_left = ROUNDS_BASE + ROUNDS_EACH * len(engine.items())
+        given = tuple(facts)
+        self.rounds_left = ROUNDS_BASE + ROUNDS_EACH * (len(engine.items()) + len(given))
         self.evictions: dict[str, Evict] = {}
         self.starts: dict[str, Admit | Reserve] = {}
         self.waits: dict[str, Wait] = {}
@@ -53,7 +54,6 @@ class Side:
         self.engine.observe(Leading(True))
         for item in list(self.engine.items()):
             self.catch_up(item)
-        given = tuple(facts)
         for fact in given:
             self.engine.observe(fact)
         self.settle()

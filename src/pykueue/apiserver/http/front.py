@@ -106,6 +106,11 @@ class Front:
         self.missing = missing
         """What is missing before the server is ready."""
 
+    def is_question(self, request: Request) -> bool:
+        """Whether a request changes nothing, although its verb is that of a write."""
+        call = request_info(request.verb, request.path, request.query)
+        return call is not None and call.group in self.aggregated.groups
+
     async def answer(self, request: Request) -> Response:
         """The response to a request; errors are responses too."""
         try:

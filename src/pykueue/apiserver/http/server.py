@@ -256,8 +256,8 @@ class Server:
         return made
 
     async def answer(self, call: Request, user: str) -> Response:
-        """The Front's response. If the client disconnects, a read is cancelled and a write is completed."""
-        if call.verb in READS:
+        """The Front's response. If the client leaves, a read or question is cancelled, and a write is completed."""
+        if call.verb in READS or self.front.is_question(call):
             try:
                 return await self.in_turn(call)
             finally:
