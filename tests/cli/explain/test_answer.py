@@ -5,6 +5,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from pykueue.api.core import Tree
 from pykueue.apiserver.wire.messages import request
 from pykueue.cli.explain import subject as subjects
 from pykueue.cli.explain.answer import UNSERVED, Explained, ended, explained
@@ -186,6 +187,6 @@ def test_a_job_that_was_deleted_says_what_became_of_it(lab: Kueue, monkeypatch: 
 )
 def test_a_job_that_has_ended_says_how(kind: str, reason: str, how: str) -> None:
     at = "2026-01-01T00:00:00Z"
-    over = {"type": kind, "status": "True", "reason": reason, "message": "M", "lastTransitionTime": at}
+    over: Tree = {"type": kind, "status": "True", "reason": reason, "message": "M", "lastTransitionTime": at}
     assert ended({"status": {"conditions": [over]}}) == f"finished at {at}: {how}"
     assert ended({"status": {"conditions": [{**over, "status": "False"}]}}) == ""
