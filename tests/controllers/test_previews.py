@@ -87,7 +87,7 @@ def previews(asked: Questions) -> Previews:
         clock=SimpleNamespace(now=lambda: Instant(7)),
         workloads=Objects(),
         namespaces=Objects(),
-        jobs=Objects(),
+        jobs=Objects({"red/known": SimpleNamespace(metadata=ObjectMeta("known", "red", uid="1"))}),
         cohorts=Objects(),
         cluster_queues=Objects({"main": object(), "a": object(), "a.b": object()}),
         local_queues=Objects({"red/main": local}),
@@ -143,6 +143,13 @@ async def test_the_child_gets_what_the_changes_refer_to() -> None:
     await ask(User(""), spec, "red", asked)
     assert "ClusterQueue" not in {one["kind"] for one in asked.question.objects}
     assert asked.question.namespace == "red"
+
+
+async def test_the_child_learns_which_names_of_new_jobs_are_taken() -> None:
+    asked = Answered()
+    jobs = tuple({"kind": "Job", "metadata": {"name": name}} for name in ("known", "new"))
+    await ask(User(""), PreviewSpec(jobs), "red", asked)
+    assert list(asked.question.jobs) == ["red/known"]
 
 
 @pytest.mark.parametrize(
