@@ -5,8 +5,8 @@ import pytest
 
 from pykueue.api.estimates import EstimateStatus
 from pykueue.bridge.estimates import KIND, RUNS_MIN, EstimateQuestion
-from pykueue.controllers.questions import Questions
-from pykueue.controllers.snapshots import question
+from pykueue.controllers.queries.questions import Questions
+from pykueue.controllers.queries.snapshots import question
 from pykueue.kube.aggregated import AggregatedError
 from tests.engine.test_engine import NOW, engine_with, run, workload
 

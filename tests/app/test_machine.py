@@ -180,7 +180,7 @@ async def test_it_serves_while_it_reads_and_admits_nothing_before_it_has_read_al
         assert [*up.missing()] == ["workloads.kueue.x-k8s.io: not listed yet"]
         status = await said()
         assert READING in status
-        assert "not ready: jobs are accepted and not admitted yet; workloads.kueue.x-k8s.io: not listed yet" in status
+        assert "not ready: jobs are accepted but not admitted yet; workloads.kueue.x-k8s.io: not listed yet" in status
         assert (await job())["spec"]["suspend"] is True
         assert b'"items":[]' in b"".join([page async for page in up.admin.pages(WORKLOADS)])
         reading.set()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykueue.app.podtemplates import PodTemplates
-from pykueue.jobs.admit import Review, Strictness, Verdict, admit
+from pykueue.jobs.admit import Operation, Review, Strictness, Verdict, admit
 from pykueue.jobs.admit_world import AdmitWorld
 
 Tree = dict[str, Any]
@@ -29,9 +29,8 @@ def workload(*templates: Tree, queue: str = "q") -> Tree:
 
 
 def asked(new: Tree, old: Tree | None = None, validation: Strictness = "") -> Verdict:
-    operation = "CREATE" if old is None else "UPDATE"
-    group = "kueue.x-k8s.io"
-    review = Review("validate", operation, group, "Workload", new, old, validation=validation)  # type: ignore[arg-type]
+    operation: Operation = "CREATE" if old is None else "UPDATE"
+    review = Review("validate", operation, "kueue.x-k8s.io", "Workload", new, old, validation=validation)
     return admit(review, WORLD)
 
 

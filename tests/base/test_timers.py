@@ -117,6 +117,7 @@ def test_a_sleep_until_an_instant_is_off_by_a_tenth_at_most(tmp_path: Path, seco
 
 
 def test_the_watch_of_a_loop_goes_with_it() -> None:
+    gc.collect()
     before = len(WATCHES)
     asyncio.run(SystemClock().sleep(1000))
     gc.collect()

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pykueue.api.explanations import Names, QueueExplanation, WorkloadExplanation
+from pykueue.api.explanations import Names, QueueExplanation, SparedCandidates, WorkloadExplanation
 from pykueue.bridge.explanations import (
     named_queue,
     named_workload,
@@ -82,6 +82,41 @@ def test_the_preemptor_of_another_namespace_is_not_named() -> None:
     assert "preempted for a workload of another namespace, which took back what other owns" in text
     assert "far/owner" in msgspec.json.encode(workload_explanation(system.why("victim"))).decode()
     assert [one.kind for one in answer.decisions][:2] == ["Admit", "Evict"]
+
+
+def test_those_spared_in_another_namespace_are_counted() -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    system.see(Namespace("far"), LocalQueue("far/main", "main"))
+    other(system, "old", 2)
+    system.submit("mine", "main", 2)
+    system.submit("victim", "main", 4)
+    system.submit("owner", "other", 4)
+    assert "far/old" in [*workloads_in(system.why("victim"))]
+    assert "far/old" in [*workloads_in(system.why("owner"))]
+    answer = told(system, "victim")
+    assert answer.eviction is not None
+    assert answer.eviction.other_candidates == 2
+    assert answer.eviction.spared == (SparedCandidates("AdmittedEarlier", Names(2, ("mine",), 1)),)
+    assert answer.eviction.flavors == (
+        "owner chose flavor default for pod set main: needs 4 more cpu in flavor default",
+    )
+    assert answer.decisions[-1].text.endswith("; spared: mine and 1 of other namespaces")
+    preemption = told(system, "owner").preemption
+    assert preemption is not None
+    assert (preemption.victims, preemption.spared) == (Names(1, ("victim",)), answer.eviction.spared)
+    assert b"far/" not in msgspec.json.encode([answer, preemption])
+    assert "mine and 1 of other namespaces come later" in msgspec.json.encode(answer).decode()
+
+
+def test_what_a_preemptor_of_another_namespace_lacks_is_not_told() -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 4, cohort="all"))
+    system.see(Namespace("far"), LocalQueue("far/other", "other"))
+    system.submit("victim", "main", 8)
+    other(system, "owner", 4, "far/other")
+    assert system.why("victim").eviction is not None
+    found = told(system, "victim").eviction
+    assert found is not None
+    assert (found.flavors, found.other_candidates, found.victims) == ((), 0, 1)
 
 
 def test_one_whose_pods_are_not_ready_is_not_named() -> None:

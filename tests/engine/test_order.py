@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 
 from pykueue.base.units import MICROS, Instant
-from pykueue.engine.decisions import EvictionReason, PreemptionReason
+from pykueue.engine.decisions import EvictionReason, PreemptionReason, SparedReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import Evicted, Options, PodsReadyOptions, Preempted, Timestamp, Workload
-from pykueue.engine.order import MILLISECOND, head_key, pending_key, queue_stamp, victim_key
+from pykueue.engine.order import (
+    MILLISECOND,
+    VICTIM_ORDER,
+    head_key,
+    later_because,
+    pending_key,
+    queue_stamp,
+    victim_key,
+)
 from pykueue.engine.world import World
 
 CREATED, LATER, NOW = Instant(5 * MICROS), Instant(9 * MICROS), Instant(20 * MICROS)
@@ -141,5 +149,28 @@ def test_the_order_of_victims() -> None:
         item(workload("ours-high", priority=1, reserved_at=LATER)),
     ]
     shuffled = expected[3:] + expected[:3]
-    found = sorted(shuffled, key=lambda one: victim_key(one, own_queue="ours", now=NOW))
+    found = sorted(shuffled, key=lambda one: victim_key(one, own_queue="ours", entitled=False, now=NOW))
     assert [one.uid for one in found] == [one.uid for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("later", "reason"),
+    [
+        pytest.param({"evicted": None}, SparedReason.NOT_LEAVING, id="others leave already"),
+        pytest.param({"queue": "ours"}, SparedReason.OWN_QUEUE, id="of the preemptor's own queue"),
+        pytest.param({"entitled": False}, SparedReason.WEAKER_CLAIM, id="the preemptor is not entitled to its quota"),
+        pytest.param({"priority": 1}, SparedReason.HIGHER_PRIORITY, id="more important"),
+        pytest.param({"reserved_at": CREATED}, SparedReason.ADMITTED_EARLIER, id="admitted before"),
+        pytest.param({}, SparedReason.TIE, id="equal"),
+    ],
+)
+def test_what_puts_a_candidate_later(later: dict[str, Any], reason: SparedReason) -> None:
+    def key(name: str, changes: dict[str, Any]) -> Any:
+        fields: dict[str, Any] = {"evicted": Evicted("Preempted", LATER), "reserved_at": LATER, **changes}
+        queue, entitled = fields.pop("queue", "theirs"), fields.pop("entitled", True)
+        return victim_key(item(workload(name, **fields), queue), own_queue="ours", entitled=entitled, now=NOW)
+
+    victim, other = key("a", {}), key("b", later)
+    assert victim < other
+    assert later_because(other, victim) is reason
+    assert len(VICTIM_ORDER) == len(victim)

@@ -1,11 +1,12 @@
 """Is the right workload next, is who cannot start set aside, and does every event wake whom it may help?"""
 
 from collections.abc import Generator
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from pykueue.base.steps import at_once
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import Unassigned, WaitReason
 from pykueue.engine.items import Bookmark, Item, Place
@@ -15,7 +16,6 @@ from pykueue.engine.pending import Outcome, PendingQueue, backoff_over
 from pykueue.engine.world import World
 
 NOW = Instant(1_000)
-Result = TypeVar("Result")
 REASON = WaitReason.WAITING_FOR_QUOTA
 WHY = Unassigned((), inadequate=True)
 
@@ -52,16 +52,6 @@ class Desk:
 
     def parked(self) -> set[str]:
         return {item.uid for item, parked in self.queue if parked}
-
-
-def whole(work: Generator[None, None, Result]) -> Result:
-    """The result of work in steps."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: Result = end.value
-            return found
 
 
 def test_the_most_important_then_the_oldest_is_next() -> None:
@@ -267,11 +257,11 @@ def test_who_is_ahead_agrees_with_the_whole_line(step: int, sticky: bool, monkey
     desk.ended("w2", Outcome.NO_FIT)
     if sticky:
         desk.ended("w25", Outcome.PENDING_PREEMPTION)
-    order = whole(desk.queue.line())
+    order = at_once(desk.queue.line())
     assert len(order) == 29
     for place, item in enumerate(order):
-        found = whole(desk.queue.ahead(item, 4))
+        found = at_once(desk.queue.ahead(item, 4))
         assert (found.count, found.first) == (place, tuple(order[: min(4, place)])), item.uid
         assert found.parked == sum(one.uid in desk.parked() for one in order[:place])
-    everyone = whole(desk.queue.ahead(None, 4))
+    everyone = at_once(desk.queue.ahead(None, 4))
     assert (everyone.count, everyone.first) == (29, tuple(order[:4]))

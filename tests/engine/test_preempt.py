@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import PreemptionReason
+from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.forest import Forest
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, Cohort, Evicted, Options, Policy, Preemption, Quota, Workload
-from pykueue.engine.preempt import Search, policy_allows
+from pykueue.engine.preempt import NOTHING, SPARED_MAX, Search, policy_allows
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.world import World
 from tests.engine.reference import Holder, Numbers, Pair, allowed, redundant, sufficient
@@ -48,6 +48,7 @@ class Scene:
         self.snapshot = Snapshot(self.forest)
         mine = self.forest.queues[preemptor.queue]
         self.search = Search(self.snapshot, mine, self.item(preemptor), NOW)
+        self.selection = NOTHING
 
     def item(self, holder: Holder) -> Item:
         stamp = Instant(holder.stamp)
@@ -66,10 +67,13 @@ class Scene:
         """The pairs of which there is too little."""
         return frozenset(p for p, n in self.preemptor.usage if not self.numbers.fits(self.preemptor.queue, {p: n}))
 
+    def contended(self) -> frozenset[int]:
+        return frozenset(self.forest.flavors.id(*pair) for pair in self.short())
+
     def victims(self) -> dict[str, PreemptionReason]:
-        contended = frozenset(self.forest.flavors.id(*pair) for pair in self.short())
-        found = self.search.victims(self.asked, contended) if contended else ()
-        return {victim.item.key: victim.reason for victim in found}
+        contended = self.contended()
+        self.selection = self.search.selection(self.asked, contended) if contended else NOTHING
+        return {victim.item.key: victim.reason for victim in self.selection.victims}
 
 
 def queue(name: str, nominal: int, cohort: str = "all", **policies: Policy) -> ClusterQueue:
@@ -176,6 +180,100 @@ def test_who_is_leaving_already_is_taken_first() -> None:
     assert list(scene.victims()) == ["leaving"]
 
 
+def spared(scene: Scene) -> tuple[int, dict[str, SparedReason]]:
+    """How many stay, and why some of them do."""
+    assert scene.victims(), "there must be victims"
+    return scene.selection.spared, {one.workload: one.reason for one in scene.selection.named}
+
+
+@pytest.mark.parametrize(
+    ("queues", "holders", "preemptor", "expected"),
+    [
+        pytest.param(
+            [queue("mine", 4, "", within_queue=Policy.LOWER)],
+            [holder("low", "mine", 1, -1), holder("mid", "mine", 3)],
+            holder("p", "mine", 3, 1),
+            (1, {"low": SparedReason.NOT_NEEDED}),
+            id="who need not have left",
+        ),
+        pytest.param(
+            [queue("mine", 4, "", within_queue=Policy.LOWER)],
+            [holder("new", "mine", 1, 0, 9), holder("old", "mine", 1, 0, 1), holder("high", "mine", 2, 1)],
+            holder("p", "mine", 1, 2),
+            (2, {"old": SparedReason.ADMITTED_EARLIER, "high": SparedReason.HIGHER_PRIORITY}),
+            id="who comes later",
+        ),
+        pytest.param(
+            [queue("mine", 4, within_queue=Policy.LOWER, reclaim=Policy.ANY), queue("theirs", 4)],
+            [holder("own", "mine", 2, -1), holder("a", "theirs", 3, 9), holder("b", "theirs", 3, 9)],
+            holder("p", "mine", 2),
+            (2, {"b": SparedReason.TIE, "own": SparedReason.OWN_QUEUE}),
+            id="those of other queues go first, and of equals the first by uid",
+        ),
+        pytest.param(
+            [queue("mine", 6, reclaim=Policy.ANY), queue("theirs", 3), queue("others", 3)],
+            [holder("a", "theirs", 4, -2), holder("b", "theirs", 3, -1), holder("c", "others", 5)],
+            holder("p", "mine", 6),
+            (1, {"b": SparedReason.WITHIN_QUOTA}),
+            id="a queue that is back within its own keeps the rest",
+        ),
+        pytest.param(
+            [
+                queue("mine", 2, within_queue=Policy.LOWER, reclaim=Policy.ANY, borrow_within_cohort=Policy.LOWER),
+                queue("theirs", 2),
+                queue("others", 2),
+            ],
+            [holder("equal", "theirs", 3), holder("low", "others", 3, -1)],
+            holder("p", "mine", 3),
+            (1, {"equal": SparedReason.HIGHER_PRIORITY}),
+            id="a borrower takes the least important first",
+        ),
+        pytest.param(
+            [
+                queue("mine", 3, within_queue=Policy.LOWER, reclaim=Policy.ANY, borrow_within_cohort=Policy.LOWER),
+                queue("theirs", 3),
+            ],
+            [holder("equal", "theirs", 4), holder("own", "mine", 2, -1)],
+            holder("p", "mine", 2),
+            (1, {"equal": SparedReason.WHILE_BORROWING}),
+            id="a borrower may not take an equal",
+        ),
+    ],
+)
+def test_who_stays_and_why(
+    queues: list[ClusterQueue],
+    holders: list[Holder],
+    preemptor: Holder,
+    expected: tuple[int, dict[str, SparedReason]],
+) -> None:
+    assert spared(Scene(queues, holders, preemptor)) == expected
+
+
+def test_those_who_leave_anyway_are_not_spared() -> None:
+    scene = Scene(
+        [queue("mine", 4, "", within_queue=Policy.LOWER)],
+        [holder("low", "mine", 1, -1), holder("gone", "mine", 1), holder("leaving", "mine", 2)],
+        holder("p", "mine", 2, 1),
+    )
+    for name in ("leaving", "gone"):
+        scene.items[name].workload = Workload(name, name, "", Instant(0), evicted=Evicted("Preempted", NOW))
+    assert spared(scene) == (1, {"low": SparedReason.NOT_LEAVING})
+    assert list(scene.victims()) == ["leaving"]
+
+
+def test_of_many_only_some_are_named_and_one_of_each_kind() -> None:
+    low = [holder(f"low-{number}", "mine", 1, -1, 9 - number) for number in range(3)]
+    mid = [holder("large", "mine", 4, 0, 9), *(holder(f"mid-{number}", "mine", 1, 0, 1) for number in range(5))]
+    scene = Scene([queue("mine", 12, "", within_queue=Policy.LOWER)], low + mid, holder("p", "mine", 4, 1))
+    count, named = spared(scene)
+    assert count == 8
+    assert named == {
+        "low-0": SparedReason.NOT_NEEDED,
+        "mid-0": SparedReason.ADMITTED_EARLIER,
+        "low-1": SparedReason.NOT_NEEDED,
+    }
+
+
 OWNED = st.sampled_from((4, 5, 3, 6, 0))
 LIMIT = st.one_of(st.none(), st.none(), OWNED)
 USED = st.sampled_from((2, 1, 3, 0))
@@ -256,6 +354,20 @@ def test_victims_suffice_are_allowed_and_are_needed(scene: Scene) -> None:
         if without.fits("mine", requests, borrow=borrow)
     ]
     assert min(spared) <= 1, "only the last to go is never asked back"
+
+
+@given(scenes(alone=False))
+def test_those_who_stay_are_candidates_and_no_victims(scene: Scene) -> None:
+    victims = scene.victims()
+    found = scene.selection
+    search, contended = scene.search, scene.contended()
+    candidates = [*search.cohort_candidates(scene.asked, contended), *search.own_candidates(contended)]
+    eligible = {one.item.key for one in candidates}
+    named = [one.workload for one in found.named]
+    assert len(named) == len({*named}) == min(found.spared, SPARED_MAX)
+    assert {*named} <= eligible - victims.keys()
+    assert found.spared == (len(eligible - victims.keys()) if victims else 0)
+    assert all(key in scene.forest.queues[scene.items[key].queue].holders for key in named)
 
 
 @given(scenes(alone=True))

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from pykueue.api.jobsummary import JobState
+from pykueue.api.workload import Workload
 from pykueue.base.units import MICROS, Instant, parse_instant
-from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, record_of, replaced
+from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of, replaced
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job
 
 NOW = parse_instant("2026-01-01T03:00:00Z")
@@ -63,6 +64,17 @@ def test_a_record_is_small_whatever_its_job_asks_for() -> None:
     assert (len(found.requests), found.requests_left_out) == (16, 4_986)
     assert (found.requests["memory"], found.requests["nvidia.com/gpu"]) == ("1Gi", "2")
     assert len(msgspec.json.encode(found)) < 10_000
+
+
+def test_a_record_names_the_queue_and_the_flavors_of_the_last_run() -> None:
+    assignments = [{"flavors": {"cpu": "spot", "memory": "spot"}}, {"name": "other", "flavors": {"cpu": "reserved"}}]
+    admission = {"clusterQueue": "red", "podSetAssignments": assignments}
+    past = past_of(msgspec.convert({"status": {"admission": admission}}, Workload))
+    found = record_of(job(over("Complete")), past, NONE, NOW)
+    assert (found.cluster_queue, found.flavors) == ("red", {}), "flavors are of resources that are listed"
+    asked = msgspec.structs.replace(past, requests={"cpu": "3", "memory": "1Gi"})
+    assert record_of(job(over("Complete")), asked, NONE, NOW).flavors == {"cpu": "spot+reserved", "memory": "spot"}
+    assert past_of(msgspec.convert({}, Workload)).cluster_queue == ""
 
 
 def test_a_failed_job_has_the_code_of_the_pod_and_the_work_that_was_lost() -> None:

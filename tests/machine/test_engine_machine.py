@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pykueue.base.units import MICROS, Instant, Seconds
 from pykueue.engine.assume import after
-from pykueue.engine.decisions import Admit, Decision, Evict, Reserve
+from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Unreserve
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.items import Place
@@ -32,7 +32,9 @@ from pykueue.engine.model import (
     Thing,
     Workload,
 )
+from pykueue.engine.preempt import SPARED_MAX
 from pykueue.engine.record.invariants import at_rest, broken, over_quota, overlooked
+from pykueue.engine.record.preemptions import Preemptions
 from pykueue.engine.snapshot import Snapshot, fits
 from tests.engine.reference import Holder, Numbers
 from tests.machine.cluster import (
@@ -345,6 +347,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def check(self, decisions: list[Decision]) -> None:
         assert not list(broken(self.engine))
+        self.check_the_spared(decisions)
         if not self.fixed:
             return
         over = list(over_quota(self.engine))
@@ -355,6 +358,20 @@ class EngineMachine(RuleBasedStateMachine):
         if started and over:
             self.check_that_nobody_started_into_debt(started)
         self.check_that_victims_do_not_come_back(decisions)
+
+    def check_the_spared(self, decisions: list[Decision]) -> None:
+        """What is recorded of a preemption names no victim as spared, and nobody who has no quota."""
+        preemptions = Preemptions(self.engine)
+        released = {decision.workload for decision in decisions if isinstance(decision, Unreserve)}
+        for decision in decisions:
+            if not isinstance(decision, Evict) or not decision.by:
+                continue
+            record = preemptions.by(decision.by)
+            assert record is not None, "every preemption is recorded"
+            spared = {one.workload for one in record.named}
+            assert decision.workload not in spared
+            assert len(spared) == min(record.spared, SPARED_MAX)
+            assert all(self.engine.world.items[key].place is Place.HOLDING for key in spared - released)
 
     def check_that_nobody_started_into_debt(self, started: set[str]) -> None:
         """Where a node is above what it may use, nobody who starts makes it worse."""

@@ -17,7 +17,7 @@ from pykueue.engine import cycle, flavors, forest, lifecycle, pending, preempt, 
 from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.flavors import Planner
 from pykueue.engine.model import Policy, Strategy
-from pykueue.engine.preempt import Candidate, Search, Victim
+from pykueue.engine.preempt import Candidate, Search, Selection, Victim
 from pykueue.engine.world import World
 from pykueue.jobs import plan
 from pykueue.jobs.actions import NOTHING, Actions, Finish, PatchJob, Stopped
@@ -285,11 +285,11 @@ def needless() -> None:
 
     def around(real: Function) -> Function:
         def best(planner: Planner) -> Any:
-            found, victims = real(planner)
+            found, selection = real(planner)
             lower = [one for one in planner.queue.holders.values() if one.priority < planner.item.priority]
             if found.fits and lower and planner.item.claim is None:
-                return found, (Victim(lower[0], PreemptionReason.IN_QUEUE),)
-            return found, victims
+                return found, Selection((Victim(lower[0], PreemptionReason.IN_QUEUE),))
+            return found, selection
 
         return best
 
@@ -303,7 +303,7 @@ def lavish() -> None:
         def attempt(search: Search, candidates: list[Candidate], *told: Any, **more: Any) -> Any:
             found = real(search, candidates, *told, **more)
             own = tuple(Victim(one.item, one.reason) for one in candidates if one.lca is None)
-            return (own or found) if found else found
+            return Selection(own) if own and found.victims else found
 
         return attempt
 
@@ -320,15 +320,15 @@ def grabbing() -> None:
         return over_users
 
     wrapped(preempt, "over_users", around)
-    always(Search, "protected", False)
+    always(Search, "protection", None)
 
 
 def selfish() -> None:
     """Others are reclaimed from by a workload that would borrow itself."""
 
     def around(real: Function) -> Function:
-        def init(candidate: Candidate, *told: Any, may_borrow: bool) -> None:
-            real(candidate, *told, may_borrow=True)
+        def init(candidate: Candidate, *told: Any, may_borrow: bool, **more: Any) -> None:
+            real(candidate, *told, may_borrow=True, **more)
 
         return init
 

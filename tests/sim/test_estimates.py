@@ -13,7 +13,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen
 from pykueue.engine.model import LocalQueue, PodSet, StopPolicy
 from pykueue.engine.record.checkpoint import checkpoint
-from pykueue.sim.estimates import estimate, root_of
+from pykueue.sim.estimates import estimate
 from pykueue.sim.refusal import RefusedError
 from tests.engine.test_engine import NOW, engine_with, queue, run, workload
 
@@ -159,8 +159,3 @@ def test_decisions_in_flight_count_as_carried_out() -> None:
     found = asked(engine, "next", learned=learned(*[3600] * 30))
     assert found.ahead == 1
     assert found.runs_that_start == RUNS_MIN
-
-
-def test_cohorts_in_a_circle_have_a_root() -> None:
-    parents = {"a": "b", "b": "a", "c": "d"}
-    assert [root_of(one, parents) for one in "abcd"] == ["a", "a", "d", "d"]

@@ -4,61 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.api.config.file import default_configuration
-from pykueue.api.previews import Affected, Effect, PreviewSpec, PreviewStatus, Question
-from pykueue.base.units import Instant
-from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Seen, Synced, Written
+from pykueue.api.previews import Effect
+from pykueue.bridge.runtimes import Learned
 from pykueue.engine.record.checkpoint import checkpoint
 from pykueue.sim.changes import Changes
-from pykueue.sim.manifests import documents
-from pykueue.sim.preview import answered, preview
+from pykueue.sim.forward import RunTimeKnowledge
+from pykueue.sim.preview import preview
 from pykueue.sim.refusal import RefusedError
-from pykueue.sim.trace import START, read_trace
-from tests.sim.builders import FLAVOR, job, priority, queue, workload
-
-NOW = Instant(START + 1_000_000)
-
-
-class State:
-    """A cluster of manifests, and what if."""
-
-    def __init__(self, *manifests: str) -> None:
-        raw = (FLAVOR + "".join(manifests)).encode()
-        trace = read_trace([("test.yaml", raw)])
-        self.trees = tuple(one.tree for one in documents("test.yaml", raw)[0])
-        self.engine = Engine(trace.options)
-        for thing in trace.things:
-            self.engine.observe(Seen(thing))
-        for one in trace.arrivals:
-            self.engine.observe(Seen(one.workload))
-        self.engine.observe(Synced())
-        self.names = {one.workload.key: one.name.removeprefix("default/") for one in trace.arrivals}
-
-    def decided(self) -> "State":
-        """With everything carried out that is decided now."""
-        while self.engine.next_wake() == START or not self.engine.now:
-            for one in self.engine.decide(START):
-                self.engine.observe(Written(one.workload))
-        return self
-
-    def ask(self, *manifests: str, namespace: str = "", **changes: str) -> PreviewStatus:
-        trees = tuple(one.tree for text in manifests for one in documents("new.yaml", text.encode())[0])
-        given = {name: tuple(text.split()) for name, text in changes.items()}
-        jobs = {f"default/{name}": key for key, name in self.names.items()}
-        asked = Question(PreviewSpec(trees, **given), default_configuration(), NOW, self.trees, jobs, namespace)
-        return answered(asked, checkpoint(self.engine))
-
-    def told(self, found: PreviewStatus) -> list[str]:
-        return [self.told_of(one) for one in found.affected]
-
-    def told_of(self, one: Affected) -> str:
-        names = self.names
-        words = [names.get(one.workload, one.job), one.effect.value]
-        words += [f"{one.place_before or '-'}>{one.place or '-'}"] if one.place or one.place_before else []
-        words += one.flavors if one.effect in (Effect.STARTS, Effect.RESTARTS) else ()
-        words += [f"for {names.get(one.by, 'new')}"] if one.by else []
-        return " ".join(words)
+from tests.sim.builders import job, priority, queue, workload
+from tests.sim.previewed import NOW, State
 
 
 def test_a_job_that_fits_starts_and_says_on_which_flavor() -> None:
@@ -217,5 +171,6 @@ def test_without_changes_nothing_differs(sizes: list[int], cpu: int, decided: bo
     state = State(within, priority("high", 9), *jobs)
     if decided:
         state.decided()
-    found = preview(checkpoint(state.engine), Changes(), NOW)
-    assert (found.affected, found.queues, found.more) == ((), (), {})
+    for knowledge in (None, RunTimeKnowledge(Learned(), {})):
+        found = preview(checkpoint(state.engine), Changes(), NOW, knowledge)
+        assert (found.affected, found.queues, found.more) == ((), (), {})

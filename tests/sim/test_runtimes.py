@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pykueue.bridge.runtimes import JobKind, Learned, LearnedKind, RunTimesTable
-from pykueue.sim.runtimes import GUESS_LONG_SECONDS, Draws
+from pykueue.sim.runtimes import GUESS_LONG_SECONDS, Draws, named_streams, shared_stream
 
 KIND = JobKind("team/main", (("cpu", 1000),))
 KNOWN = Learned((LearnedKind(KIND, tuple(range(100, 132)), 0),))
@@ -14,7 +14,7 @@ KNOWN = Learned((LearnedKind(KIND, tuple(range(100, 132)), 0),))
 def drawn(learned: Learned, limit: int | None = None, elapsed: int = 0, runs: int = 300) -> list[int]:
     """One run time of each of many runs."""
     table = RunTimesTable(learned)
-    return sorted(Draws(table, random.Random(run)).seconds(KIND, limit, elapsed) for run in range(runs))
+    return sorted(Draws(table, shared_stream(random.Random(run))).seconds(KIND, limit, elapsed) for run in range(runs))
 
 
 def test_most_are_between_those_that_are_known_and_few_are_not() -> None:
@@ -54,6 +54,17 @@ def test_without_any_knowledge_the_guess_is_broad_and_the_same_for_the_jobs_of_a
     found = drawn(Learned())
     assert found[0] < 120
     assert found[-1] > GUESS_LONG_SECONDS / 2
-    draws = Draws(RunTimesTable(Learned()), random.Random(3))
+    draws = Draws(RunTimesTable(Learned()), shared_stream(random.Random(3)))
     alike = [draws.seconds(KIND, None, 0) for _ in range(50)]
     assert max(alike) <= 3 * min(alike) + 1
+
+
+def test_with_named_streams_a_draw_does_not_depend_on_the_others() -> None:
+    other = JobKind("team/other", (("cpu", 2000),))
+    table = RunTimesTable(KNOWN)
+    alone = Draws(table, named_streams("7")).seconds(KIND, None, 0, "a")
+    draws = Draws(table, named_streams("7"))
+    among = {name: draws.seconds(kind, None, 0, name) for name, kind in (("c", other), ("b", KIND), ("a", KIND))}
+    assert among["a"] == alone
+    assert among["b"] != alone
+    assert Draws(table, named_streams("8")).seconds(KIND, None, 0, "a") != alone

@@ -174,7 +174,7 @@ def test_a_configuration_may_be_among_the_manifests_but_only_one() -> None:
         pytest.param(
             "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
             "",
-            "fairSharing: Forbidden: preemption by share",
+            "fairSharing: Forbidden: fair sharing is not supported",
             id="unbuilt",
         ),
         pytest.param("waitForPodReady: {}\n", "", "waitForPodReady", id="misspelt"),
@@ -287,7 +287,7 @@ COHORT = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name
     ],
 )
 def test_a_weight_has_no_effect_and_a_note_says_so(manifest: str, called: str) -> None:
-    note = "spec.fairSharing.weight: fair sharing is not built yet, so the weight has no effect"
+    note = "spec.fairSharing.weight: fair sharing is not supported yet; the weight has no effect"
     assert traced(manifest).notes == (f"{called}: {note}",)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pykueue.api.core import ObjectMeta
 from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
-from pykueue.base.struct import Wire
+from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, parse_instant
 
 ESTIMATE: Final = "Estimate"
@@ -31,6 +31,20 @@ class StartState(StrEnum):
     """It starts in no run, and cannot unless it or its queue changes."""
     STARTED = "Started"
     FINISHED = "Finished"
+
+
+class RunTimeSources(Frozen):
+    """What the run times of some workloads rest on."""
+
+    workloads: int = 0
+    without_limit: int = 0
+    """How many of them declare no limit of their run time."""
+    guessed: int = 0
+    """How many of those without a limit are of a queue of which no job has finished."""
+    few: int = 0
+    """How many of those without a limit are known by fewer than five finished jobs like them."""
+    fewest: int = 0
+    """The fewest finished jobs by which one of these is known."""
 
 
 class Calibration(Wire, omit_defaults=False):
@@ -102,7 +116,8 @@ def words(found: EstimateStatus, shown: Callable[[str], str] = str) -> str:
             return f"{found.reason}, so it cannot be estimated"
         case StartState.PENDING:
             pass
-    parts = [expected(found, shown), *honesty(found)]
+    known = RunTimeSources(found.ahead, found.ahead_without_limit, found.ahead_guessed, found.ahead_few, found.fewest)
+    parts = [expected(found, shown), *honesty(known, "ahead")]
     sentence = "; ".join(parts)
     good = found.calibration
     if not good.estimates:
@@ -133,21 +148,21 @@ def expected(found: EstimateStatus, shown: Callable[[str], str]) -> str:
     return f"starts between {shown(found.earliest)} and {shown(found.latest)}{share}"
 
 
-def honesty(found: EstimateStatus) -> list[str]:
-    """What the estimate does not know."""
+def honesty(found: RunTimeSources, which: str) -> list[str]:
+    """What is not known of the run times of the workloads that `which` describes."""
     parts = []
-    if found.ahead_without_limit:
-        verb = "declares" if found.ahead_without_limit == 1 else "declare"
-        parts.append(f"{found.ahead_without_limit} of {found.ahead} ahead {verb} no time limit")
-    if found.ahead_guessed:
-        like = "its run time is" if found.ahead_guessed == 1 else "their run times are"
-        parts.append(f"no job like {found.ahead_guessed} of them has finished yet, so {like} a guess")
-    if found.ahead_few:
+    if found.without_limit:
+        verb = "declares" if found.without_limit == 1 else "declare"
+        parts.append(f"{found.without_limit} of {found.workloads} {which} {verb} no time limit")
+    if found.guessed:
+        like = "its run time is" if found.guessed == 1 else "their run times are"
+        parts.append(f"no job like {found.guessed} of them has finished yet, so {like} a guess")
+    if found.few:
         few = "1 finished job" if found.fewest == 1 else f"{found.fewest} finished jobs"
-        as_few = "as few as " if found.ahead_few > 1 else "only "
-        whose, like = ("run times", "rest") if found.ahead_few > 1 else ("run time", "rests")
-        it = "them" if found.ahead_few > 1 else "it"
-        parts.append(f"the {whose} of {found.ahead_few} of them {like} on {as_few}{few} like {it}")
+        as_few = "as few as " if found.few > 1 else "only "
+        whose, like = ("run times", "rest") if found.few > 1 else ("run time", "rests")
+        it = "them" if found.few > 1 else "it"
+        parts.append(f"the {whose} of {found.few} of them {like} on {as_few}{few} like {it}")
     return parts
 
 

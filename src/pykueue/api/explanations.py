@@ -93,6 +93,27 @@ class CheckStanding(Wire):
     message: str = ""
 
 
+class SparedCandidates(Wire):
+    """Workloads that could have been preempted and were not, for one reason."""
+
+    reason: str
+    """NotNeeded, WithinQuota, NotWhileBorrowing, NotLeaving, OwnClusterQueue, WeakerClaim, HigherPriority,
+    AdmittedEarlier or Tie."""
+    workloads: Names
+
+
+class Preemption(Wire):
+    """What was preempted for the workload."""
+
+    time: str
+    victims: Names
+    other_candidates: int = 0
+    spared: tuple[SparedCandidates, ...] = ()
+    """Some of the other candidates, and why they were not preempted."""
+    flavors: tuple[str, ...] = ()
+    """The flavors that it took, and those that it did not, and why."""
+
+
 class Eviction(Wire):
     """The last eviction."""
 
@@ -109,8 +130,12 @@ class Eviction(Wire):
     preemptor_waits: bool = False
     victims: int = 0
     """How many workloads had to leave together."""
-    flavors_tried: tuple[str, ...] = ()
-    """The flavors that the preemptor had tried, and what came of it."""
+    flavors: tuple[str, ...] = ()
+    """The flavors that the preemptor took, and those that it did not, and why."""
+    other_candidates: int | None = None
+    """How many other workloads could have been preempted; None if that is not recorded."""
+    spared: tuple[SparedCandidates, ...] = ()
+    """Some of them, and why they were not."""
 
 
 class Remedy(Wire):
@@ -152,6 +177,8 @@ class WorkloadExplanation(Wire):
     backoff_until: str = ""
     runs_until: str = ""
     eviction: Eviction | None = None
+    preemption: Preemption | None = None
+    """The last preemption for it, since it waits."""
     remedies: tuple[Remedy, ...] = ()
     """What would let it start, the easiest first."""
     decisions: tuple[PastDecision, ...] = ()
@@ -194,6 +221,8 @@ class NewcomerRow(Wire):
     borrows: bool = False
     preempts: int = 0
     """How many workloads it would preempt to start, if there is no room."""
+    too_many_candidates: bool = False
+    """Whether so many run that it is not computed if preemption would help."""
 
 
 class QueueExplanation(Wire):

@@ -103,6 +103,10 @@ class FinishedJob(Wire, omit_defaults=False):
     message: str = ""
     requests_left_out: int = 0
     """How many more resources it asked for than `requests` has."""
+    cluster_queue: str = ""
+    """The ClusterQueue that admitted it last; empty if none did, or its Workload is not known."""
+    flavors: Mapping[str, str] = {}
+    """The flavor of each resource that it held last, as far as `requests` lists them."""
 
 
 class SummaryList(Wire):

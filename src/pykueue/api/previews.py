@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from pykueue.api.config.file import Loaded
+from msgspec import UNSET, UnsetType
+
 from pykueue.api.query import QUERY_GROUP, QUERY_VERSION
-from pykueue.base.struct import Frozen, Wire
-from pykueue.base.units import Instant
+from pykueue.base.struct import Wire
 
 PREVIEW: Final = "Preview"
 CLUSTER_PREVIEW: Final = "ClusterPreview"
@@ -58,10 +58,13 @@ class Effect(StrEnum):
     """It is new, and pending."""
     MOVES = "Moves"
     """It is pending at another place."""
+    STARTS_LATER = "StartsLater"
+    """It is pending at the same place, and is expected to start later."""
+    STARTS_EARLIER = "StartsEarlier"
 
 
 HARMFUL: Final = frozenset({Effect.EVICTED, Effect.RESTARTS, Effect.NOT_STARTED, Effect.NEVER, Effect.BLOCKED})
-"""The effects that make a change worse for somebody."""
+"""The effects that leave a workload worse off at once."""
 RUNNING: Final = frozenset({Effect.STARTS, Effect.RESERVES, Effect.DELETED})
 """The other effects that change which workloads run."""
 
@@ -87,6 +90,16 @@ class Affected(Wire):
     """The workload that it is preempted for; empty if the caller may not know it."""
     reason: str = ""
     """Why; if it is preempted, what the other workload does."""
+    start_before: str = ""
+    """When it is expected to start without the change, in whole minutes, if waits are asked for.
+
+    Empty if it runs already, does not exist, or does not start within the horizon in more than half of the runs.
+    """
+    start: str = ""
+    """When it is expected to start with the change."""
+    wait_seconds_before: int | None = None
+    """The time from the question to that start; None if there is none."""
+    wait_seconds: int | None = None
 
 
 class QuotaChange(Wire, omit_defaults=False):
@@ -110,6 +123,13 @@ class QueueChange(Wire, omit_defaults=False):
     pending: int = 0
     quotas: tuple[QuotaChange, ...] = ()
     """Those that differ."""
+    median_wait_seconds_before: int | UnsetType = UNSET
+    """The median wait, from the question on, of the workloads that are pending on one of the sides.
+
+    One that runs or starts at once on this side counts as 0; one that starts on neither side is left out. Absent if
+    waits are not asked for, if there are no such workloads, or if more than half of them do not start on this side.
+    """
+    median_wait_seconds: int | UnsetType = UNSET
 
 
 class PreviewSpec(Wire):
@@ -123,6 +143,8 @@ class PreviewSpec(Wire):
     """Objects as in `clusterqueue/main`, those of a namespace as in `localqueue/team-a/main`."""
     drain: tuple[str, ...] = ()
     """ClusterQueues and LocalQueues that would be stopped with HoldAndDrain."""
+    waits: bool = False
+    """Whether to estimate how the starts of pending workloads change."""
 
 
 class PreviewStatus(Wire):
@@ -136,6 +158,8 @@ class PreviewStatus(Wire):
     """How many more are affected, by effect, that are left out because there are too many."""
     queues: tuple[QueueChange, ...] = ()
     notes: tuple[str, ...] = ()
+    runs: int = 0
+    """How often both sides were run forward to estimate starts; 0 if waits are not asked for, or no queue differs."""
 
     def count(self, *effects: Effect) -> int:
         """How many workloads are affected in one of these ways, listed or not."""
@@ -150,20 +174,6 @@ class Preview(Wire):
     kind: str = ""
     spec: PreviewSpec = PreviewSpec()
     status: PreviewStatus | None = None
-
-
-class Question(Frozen):
-    """Changes, and what they meet besides the state of the engine."""
-
-    spec: PreviewSpec
-    loaded: Loaded
-    now: Instant
-    objects: tuple[dict[str, Any], ...] = ()
-    """Objects that exist and that the changes refer to."""
-    jobs: Mapping[str, str] = {}
-    """The workload of each Job whose name is known."""
-    namespace: str = ""
-    """The only namespace in which something may change; empty for all."""
 
 
 def split_target(text: str) -> tuple[str, str] | None:

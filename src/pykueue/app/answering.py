@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final, TypeAlias
 
-from pykueue.bridge import estimates
+from pykueue.bridge import estimates, previews
 from pykueue.sim import preview
 from pykueue.sim.estimates import answer as estimate
 from pykueue.sim.refusal import RefusedError
@@ -23,7 +23,7 @@ Answering: TypeAlias = Callable[[BinaryIO], bytes]
 """The answer to what is read; raises `RefusedError`."""
 KINDS: Final[Mapping[str, Answering]] = {
     estimates.KIND: estimate,
-    "preview": preview.answer,
+    previews.KIND: preview.answer,
 }
 
 

@@ -13,13 +13,13 @@ from pykueue.base.clock import Clock
 from pykueue.base.timers import waited
 from pykueue.bridge.runtimes import RunTimes
 from pykueue.controllers.barepods import BarePods
-from pykueue.controllers.calibration import EstimateLog
 from pykueue.controllers.cluster import Cluster, settings
 from pykueue.controllers.endpoints.admission import Admission
 from pykueue.controllers.jobs import Jobs
 from pykueue.controllers.journalfile import JournalFile
 from pykueue.controllers.metrics.metrics import Metrics
 from pykueue.controllers.provisioning import Provisioning
+from pykueue.controllers.queries.calibration import EstimateLog
 from pykueue.controllers.scheduling import Pump
 from pykueue.controllers.status import Statuses
 from pykueue.controllers.workloads import Workloads

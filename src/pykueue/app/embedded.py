@@ -35,7 +35,7 @@ from pykueue.base.struct import Frozen
 from pykueue.bridge.outbound import pending_condition
 from pykueue.bridge.runtimes import RunTimes
 from pykueue.controllers.cluster import UNREAD
-from pykueue.controllers.pendingworkloads import PendingWorkloads
+from pykueue.controllers.queries.pendingworkloads import PendingWorkloads
 from pykueue.kube.aggregated import AggregatedGroup
 from pykueue.kube.lease import Always
 from pykueue.kube.notices import Notice

@@ -23,7 +23,7 @@ from pykueue.controllers.endpoints.endpoints import EndpointError, Endpoints, li
 from pykueue.controllers.endpoints.frontproxy import FrontProxy
 from pykueue.controllers.endpoints.rights import Rights
 from pykueue.controllers.endpoints.webhooks import Webhooks
-from pykueue.controllers.pendingworkloads import PendingWorkloads
+from pykueue.controllers.queries.pendingworkloads import PendingWorkloads
 from pykueue.kube.certs import Certificates, GivenCertificates, Names, OwnCertificates
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.http import HttpKube

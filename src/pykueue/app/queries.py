@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from pykueue.app.controllers import Controllers
-from pykueue.controllers.estimates import OF_WORKLOADS, Estimates
-from pykueue.controllers.explanations import Explanations
-from pykueue.controllers.previews import OF_CLUSTER, OF_NAMESPACE, Previews
-from pykueue.controllers.queries import query_group
-from pykueue.controllers.questions import Questions
+from pykueue.controllers.queries.estimates import OF_WORKLOADS, Estimates
+from pykueue.controllers.queries.explanations import Explanations
+from pykueue.controllers.queries.group import query_group
+from pykueue.controllers.queries.previews import OF_CLUSTER, OF_NAMESPACE, Previews
+from pykueue.controllers.queries.questions import Questions
 from pykueue.kube.aggregated import AggregatedCall, AggregatedGroup, AggregatedResource, Answer
 
 

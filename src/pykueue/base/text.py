@@ -1,8 +1,13 @@
-"""Text that is safe to print to a terminal, or short enough to keep."""
+"""Text that is safe to print to a terminal or to open in a spreadsheet, or short enough to keep."""
 
+import re
 from typing import Final
 
 ELLIPSIS: Final = "…"
+FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell begins with that a spreadsheet takes for a formula; the last four are full-width forms."""
+HARMLESS: Final = re.compile(r"-?([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)?")
+"""What begins like a formula and is none: a number, or the sign for nothing."""
 
 
 def shortened(text: str, most: int) -> str:
@@ -15,3 +20,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would compute a cell; some programs skip blanks before they look for a formula."""
+    return cell.lstrip().startswith(FORMULA) and not HARMLESS.fullmatch(cell)
+
+
+def csv_cell(text: str) -> str:
+    """The text as a cell that no spreadsheet computes: one that begins like a formula gets an apostrophe."""
+    shown = printable(text)
+    return f"'{shown}" if is_formula(shown) else shown

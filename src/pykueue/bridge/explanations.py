@@ -21,9 +21,11 @@ from pykueue.api.explanations import (
     PastDecision,
     Place,
     PodSetExplanation,
+    Preemption,
     QueueExplanation,
     Remedy,
     Sentence,
+    SparedCandidates,
     WorkloadExplanation,
 )
 from pykueue.base.units import MICROS, Instant, amount_text, format_instant
@@ -41,15 +43,11 @@ from pykueue.engine.record.causes import (
     Way,
     WorkloadCauses,
 )
-from pykueue.engine.record.causetree import (
-    SOMEBODY,
-    Node,
-    considered_text,
-    tree_of_queue,
-    tree_of_workload,
-    way_text,
-)
+from pykueue.engine.record.causetree import tree_of_queue, tree_of_workload, way_text
+from pykueue.engine.record.evictiontree import by_reason, flavor_nodes, spared_clause
 from pykueue.engine.record.explain import explain, headline
+from pykueue.engine.record.nodes import SOMEBODY, Node
+from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, is_start
 from pykueue.engine.record.rooms import Limit, Room
 
@@ -68,8 +66,17 @@ def workloads_in(causes: WorkloadCauses | QueueCauses) -> Iterator[str]:
         yield from causes.place.overtaken.last
     if causes.eviction is not None:
         yield causes.eviction.by
+    yield from named_in(causes.preemption)
     yield from (key for one in causes.ways if isinstance(one, AwaitEnd) for key in one.holders)
-    yield from (named_by(causes.why), *(key for noted in causes.recent for key in decided_for(noted.decision)))
+    yield named_by(causes.why)
+    for noted in causes.recent:
+        yield from decided_for(noted.decision)
+        yield from named_in(noted.preemption)
+
+
+def named_in(record: PreemptionRecord | None) -> tuple[str, ...]:
+    """The workloads that a record of a preemption names."""
+    return () if record is None else (record.by, *record.first, *(one.workload for one in record.named))
 
 
 def named_by(why: Why | None) -> str:
@@ -92,19 +99,28 @@ def named_workload(causes: WorkloadCauses, name: Naming) -> WorkloadCauses:
         place = replace(place, first=tuple(map(name, place.first)), overtaken=past)
     if eviction is not None:
         noted = None if eviction.noted is None else named_decision(eviction.noted, name)
-        by = name(eviction.by) if eviction.by else ""
-        # What a preemptor lacks is known to those who may read it.
-        considered = eviction.considered if by or not eviction.by else ()
-        by = by or (SOMEBODY if eviction.by else "")
-        eviction = replace(eviction, by=by, noted=noted, considered=considered)
+        by = (name(eviction.by) or SOMEBODY) if eviction.by else ""
+        eviction = replace(eviction, by=by, noted=noted, preemption=named_preemption(eviction.preemption, name))
     return replace(
         causes,
         why=None if causes.why is None else named_why(causes.why, name),
         place=place,
         eviction=eviction,
+        preemption=named_preemption(causes.preemption, name),
         ways=tuple(named_way(one, causes.why, name) for one in causes.ways),
         recent=tuple(named_decision(one, name) for one in causes.recent),
     )
+
+
+def named_preemption(record: PreemptionRecord | None, name: Naming) -> PreemptionRecord | None:
+    """A record of a preemption with names in place of keys."""
+    if record is None:
+        return None
+    by = name(record.by)
+    # What a preemptor lacks is known to those who may read it.
+    hidden = {} if by else {"taken": (), "passed": ()}
+    named = tuple(replace(one, workload=name(one.workload)) for one in record.named)
+    return replace(record, by=by or SOMEBODY, first=tuple(map(name, record.first)), named=named, **hidden)
 
 
 def named_why(why: Why, name: Naming) -> Why:
@@ -128,7 +144,8 @@ def named_decision(noted: Noted, name: Naming) -> Noted:
     """A decision with names in place of keys."""
     decision = noted.decision
     if isinstance(decision, Evict) and decision.by:
-        return replace(noted, decision=replace(decision, by=name(decision.by) or SOMEBODY))
+        told = replace(decision, by=name(decision.by) or SOMEBODY)
+        return replace(noted, decision=told, preemption=named_preemption(noted.preemption, name))
     if isinstance(decision, Wait | Unreserve):
         return replace(noted, decision=replace(decision, why=named_why(decision.why, name)))
     return noted
@@ -165,6 +182,7 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
         backoff_until=time_of(causes.backoff_until),
         runs_until=time_of(causes.until),
         eviction=None if causes.eviction is None else eviction_of(causes.eviction),
+        preemption=None if causes.preemption is None else preemption_of(causes.preemption),
         remedies=tuple(
             Remedy(type(one).__name__, way_text(one), time_of(one.at) if isinstance(one, AwaitTime | AwaitEnd) else "")
             for one in causes.ways
@@ -243,6 +261,7 @@ def flavor_of(cause: FlavorCause) -> FlavorRoom:
 
 def eviction_of(cause: EvictionCause) -> Eviction:
     """An eviction."""
+    record = cause.preemption
     return Eviction(
         format_instant(cause.at),
         cause.reason,
@@ -252,9 +271,28 @@ def eviction_of(cause: EvictionCause) -> Eviction:
         None if cause.lost_micros is None else cause.lost_micros // MICROS,
         time_of(cause.started_at),
         cause.still_waits,
-        cause.victims,
-        tuple(considered_text(one, cause.by or "it") for one in cause.considered),
+        0 if record is None else record.victims,
+        flavors_of(record, cause.by or "it"),
+        None if record is None else record.spared,
+        spared_of(record),
     )
+
+
+def preemption_of(record: PreemptionRecord) -> Preemption:
+    """What was preempted for a workload."""
+    victims = names_of(record.first, record.victims)
+    return Preemption(format_instant(record.at), victims, record.spared, spared_of(record), flavors_of(record, "it"))
+
+
+def flavors_of(record: PreemptionRecord | None, who: str) -> tuple[str, ...]:
+    """The flavors that a preemptor took or not, as sentences."""
+    return () if record is None else tuple(one.text for one in flavor_nodes(record, who))
+
+
+def spared_of(record: PreemptionRecord | None) -> tuple[SparedCandidates, ...]:
+    """The candidates that were spared, by reason."""
+    found = () if record is None else by_reason(record)
+    return tuple(SparedCandidates(reason, names_of(keys, len(keys))) for reason, keys in found)
 
 
 def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
@@ -262,10 +300,11 @@ def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
 
     Those since its last start know what its owner asked for.
     """
-    decided = [one.decision for one in causes.recent]
-    started = max((number for number, one in enumerate(decided) if is_start(one)), default=-1)
-    for number, one in enumerate(decided):
-        text = explain(one)
+    started = max((number for number, noted in enumerate(causes.recent) if is_start(noted.decision)), default=-1)
+    for number, noted in enumerate(causes.recent):
+        one, text = noted.decision, explain(noted.decision)
+        if noted.preemption is not None:
+            text += f"; {spared_clause(noted.preemption)}"
         if causes.held and number > started and is_deactivation(one):
             text = f"{headline(one)}: {causes.held}"
         yield PastDecision(format_instant(one.at), type(one).__name__, text)
@@ -311,7 +350,13 @@ def queue_explanation(causes: QueueCauses) -> QueueExplanation:
         pending=names_of(causes.first, causes.pending),
         newcomers=tuple(
             NewcomerRow(
-                one.resource, amount_text(one.resource, one.amount), one.fits, one.flavor, one.borrows, one.victims
+                one.resource,
+                amount_text(one.resource, one.amount),
+                one.fits,
+                one.flavor,
+                one.borrows,
+                one.victims,
+                one.too_many,
             )
             for one in causes.newcomers
         ),

@@ -104,7 +104,7 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
 """Fields that prevent the admission of an object, or of what depends on it: each path with its message."""
 
 IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
-    kind: {"spec.fairSharing.weight": Row("fair sharing is not built yet, so the weight has no effect")}
+    kind: {"spec.fairSharing.weight": Row("fair sharing is not supported yet; the weight has no effect")}
     for kind in ("ClusterQueue", "LocalQueue", "Cohort")
 }
 """Fields that have no effect, as in Kueue while the feature is off, but deserve a note."""

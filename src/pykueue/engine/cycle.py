@@ -175,7 +175,7 @@ class Cycle:
             return
         search = Search(entry.tree_cycle.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
-        entry.plan, entry.victims = entry.planner.best()
+        entry.plan, entry.selection = entry.planner.best()
         self.apply_claim(entry)
         item.bookmark = self.bookmark(entry)
 
@@ -300,7 +300,7 @@ class Cycle:
         with tree_cycle.snapshot.without(tree_cycle.claimed.values()):
             entry.planner.search = Search(tree_cycle.snapshot, entry.queue, entry.item, self.now)
             entry.plan = entry.planner.plan(counts, pinned)
-            entry.victims = entry.planner.victims(entry.plan)
+            entry.selection = entry.planner.selection(entry.plan)
         if entry.plan.fits:
             entry.replanned = Replanned.DEFERRED_FIT
         else:

@@ -45,6 +45,28 @@ class PreemptionReason(StrEnum):
     RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
 
 
+class SparedReason(StrEnum):
+    """Why a candidate for preemption was not preempted: it was not needed, or not allowed, or others went before it."""
+
+    NOT_NEEDED = "NotNeeded"
+    """The preemptor fits without it, although it comes before a victim in the order of candidates."""
+    WITHIN_QUOTA = "WithinQuota"
+    """Its ClusterQueue or cohort no longer exceeds its own quota, once candidates before it have left."""
+    WHILE_BORROWING = "NotWhileBorrowing"
+    """It may be preempted only if the preemptor's ClusterQueue does not borrow."""
+    NOT_LEAVING = "NotLeaving"
+    """Those that are evicted already come first. This and all that follow: enough others come before it."""
+    OWN_QUEUE = "OwnClusterQueue"
+    """Those of other ClusterQueues, which borrow, come first."""
+    WEAKER_CLAIM = "WeakerClaim"
+    """Those come first that use quota within which the preemptor fits without borrowing."""
+    HIGHER_PRIORITY = "HigherPriority"
+    ADMITTED_EARLIER = "AdmittedEarlier"
+    """Those of the same priority come first that have held their quota for a shorter time."""
+    TIE = "Tie"
+    """It is equal to a victim in all of this; the uid decides."""
+
+
 class RequeueReason(StrEnum):
     """The reason of Requeued=True when it is not an eviction's."""
 

@@ -9,7 +9,7 @@ from pykueue.engine.flavors import FlavorPlan, Planner
 from pykueue.engine.forest import Forest, Tree
 from pykueue.engine.items import Bookmark, Item
 from pykueue.engine.pending import Outcome
-from pykueue.engine.preempt import Victim
+from pykueue.engine.preempt import NOTHING, Victim
 from pykueue.engine.quota import QuotaNode, book, usage_of
 from pykueue.engine.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ class TreeCycle:
 class Entry:
     """A head during a cycle: its plan, its victims, and its result."""
 
-    __slots__ = ("item", "plan", "planner", "queue", "replanned", "result", "start", "tree_cycle", "victims")
+    __slots__ = ("item", "plan", "planner", "queue", "replanned", "result", "selection", "start", "tree_cycle")
 
     def __init__(self, item: Item, queue: QuotaNode, tree_cycle: TreeCycle) -> None:
         self.item = item
@@ -101,12 +101,18 @@ class Entry:
         self.plan = FlavorPlan()
         self.planner: Planner | None = None
         """None if the head failed the checks that come before planning."""
-        self.victims: tuple[Victim, ...] = ()
+        self.selection = NOTHING
+        """Its victims, and the candidates that were spared."""
         self.replanned: Replanned | None = None
         self.start: Bookmark | None = None
         """Where its scan of flavors began."""
         self.result: Result | None = None
         """None until the head is refused or considered."""
+
+    @property
+    def victims(self) -> tuple[Victim, ...]:
+        """The workloads that must leave for it."""
+        return self.selection.victims
 
     def usage(self) -> tuple[tuple[int, int], ...]:
         """Return what the plan would use."""

@@ -26,7 +26,7 @@ from pykueue.engine.model import (
     Preference,
     resource_rank,
 )
-from pykueue.engine.preempt import Search, Victim
+from pykueue.engine.preempt import NOTHING, Search, Selection
 from pykueue.engine.quota import CoveredGroup, QuotaNode, free, lowest_fit, potential
 
 PODS = "pods"
@@ -201,25 +201,25 @@ class Planner:
         )
         self.preempts_while_borrowing = policies.borrow_within_cohort is not Policy.NEVER
 
-    def best(self) -> tuple[FlavorPlan, tuple[Victim, ...]]:
+    def best(self) -> tuple[FlavorPlan, Selection]:
         """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
         claim = self.item.claim
         full = self.plan(self.item.shape.counts if claim is None else claim.counts)
         if full.fits:
-            return full, ()
-        victims = self.victims(full)
-        if victims:
-            return full, victims
+            return full, NOTHING
+        selection = self.selection(full)
+        if selection.victims:
+            return full, selection
         if self.options.partial_admission:
             smaller = self.smaller()
             if smaller is not None:
                 return smaller
-        return full, ()
+        return full, NOTHING
 
-    def victims(self, plan: FlavorPlan) -> tuple[Victim, ...]:
-        """The victims of a plan; empty if it fits, or if preemption does not help."""
+    def selection(self, plan: FlavorPlan) -> Selection:
+        """The victims of a plan; none if it fits, or if preemption does not help."""
         if plan.failed:
-            return ()
+            return NOTHING
         asked: dict[int, int] = {}
         for pod_set in plan.pod_sets:
             for resource, amount in pod_set.totals:
@@ -227,9 +227,9 @@ class Planner:
                 if choice is not None and amount and (resource != PODS or self.options.search_counts_pods):
                     asked[choice.fr] = asked.get(choice.fr, 0) + amount
         contended = plan.contended()
-        return self.search.victims(asked, contended) if contended else ()
+        return self.search.selection(asked, contended) if contended else NOTHING
 
-    def smaller(self) -> tuple[FlavorPlan, tuple[Victim, ...]] | None:
+    def smaller(self) -> tuple[FlavorPlan, Selection] | None:
         """The plan for the largest counts, not below the minimum, that fit or can be made to fit."""
         # spec: FLV-8
         shape = self.item.shape
@@ -242,14 +242,14 @@ class Planner:
         total = sum(spare)
         if total == 0:
             return None
-        found: dict[int, tuple[FlavorPlan, tuple[Victim, ...]]] = {}
+        found: dict[int, tuple[FlavorPlan, Selection]] = {}
 
         def possible(step: int) -> bool:
             counts = tuple(count - extra * step // total for count, extra in zip(start, spare, strict=True))
             plan = self.plan(counts)
-            victims = () if plan.fits else self.victims(plan)
-            if plan.fits or victims:
-                found[step] = plan, victims
+            selection = NOTHING if plan.fits else self.selection(plan)
+            if plan.fits or selection.victims:
+                found[step] = plan, selection
             return step in found
 
         return found.get(first_true(total + 1, possible))

@@ -1,12 +1,24 @@
 """Every comparison key of the engine, each defined once."""
 
+from typing import Final
+
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import EvictionReason, PreemptionReason
+from pykueue.engine.decisions import EvictionReason, PreemptionReason, SparedReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import Options, Timestamp, Workload
 
 PendingKey = tuple[int, Instant, str]
 HeadKey = tuple[bool, int, int, Instant, str]
+VictimKey = tuple[bool, bool, bool, int, int, str]
+VICTIM_ORDER: Final = (
+    SparedReason.NOT_LEAVING,
+    SparedReason.OWN_QUEUE,
+    SparedReason.WEAKER_CLAIM,
+    SparedReason.HIGHER_PRIORITY,
+    SparedReason.ADMITTED_EARLIER,
+    SparedReason.TIE,
+)
+"""What a greater value of each element of `victim_key` means."""
 MILLISECOND = 1_000
 
 
@@ -48,14 +60,24 @@ def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) ->
     )
 
 
-def victim_key(item: Item, *, own_queue: str, now: Instant) -> tuple[bool, bool, int, int, str]:
-    """Order of victims: already evicted first, then other queues, lower priority, later reservation."""
+def victim_key(item: Item, *, own_queue: str, entitled: bool, now: Instant) -> VictimKey:
+    """Order of victims: already evicted first, then other queues, lower priority, later reservation.
+
+    In other queues, those come first to whose quota the preemptor is entitled.
+    """
     # spec: ORD-4
     reserved = item.workload.reserved_at
     return (
         item.workload.evicted is None,
         item.queue == own_queue,
+        not entitled,
         item.priority,
         -(now if reserved is None else reserved),
         item.uid,
     )
+
+
+def later_because(key: VictimKey, victim: VictimKey) -> SparedReason:
+    """Return what puts a candidate after a victim."""
+    pairs = zip(VICTIM_ORDER, key, victim, strict=True)
+    return next((reason for reason, mine, other in pairs if mine != other), SparedReason.TIE)

@@ -28,6 +28,10 @@ class Past(Frozen):
     preempted: int = 0
     lost_seconds: int = 0
     """How long the runs took that were evicted."""
+    cluster_queue: str = ""
+    """The ClusterQueue that admitted it; empty if none has."""
+    flavors: Mapping[str, str] = {}
+    """The flavor of each resource that it holds."""
 
 
 class Failures(Frozen):
@@ -53,7 +57,19 @@ def past_of(workload: Workload) -> Past:
         workload_totals(workload),
         sum(one.count for one in evictions if one.reason == EvictionReason.PREEMPTED),
         status.accumulated_past_execution_time_seconds or 0,
+        "" if status.admission is None else status.admission.cluster_queue or "",
+        flavors_of(workload),
     )
+
+
+def flavors_of(workload: Workload) -> Mapping[str, str]:
+    """The flavor of each resource that a Workload holds; several are joined, the pod sets of a Job have one."""
+    found: dict[str, dict[str, None]] = {}
+    admission = workload.status.admission
+    for assignment in () if admission is None else admission.pod_set_assignments:
+        for resource, flavor in assignment.flavors.items():
+            found.setdefault(resource, {})[flavor] = None
+    return {resource: "+".join(flavors) for resource, flavors in sorted(found.items())}
 
 
 def counted(before: Failures, pod: Pod) -> Failures:
@@ -108,6 +124,10 @@ def record_of(job: JobBody, past: Past, failures: Failures, now: Instant) -> Fin
         progress=progress(job),
         reason="" if over is None else shortened(over.reason, TEXT_MAX),
         message="" if over is None or state is JobState.COMPLETED else shortened(over.message, TEXT_MAX),
+        cluster_queue=past.cluster_queue,
+        flavors={
+            name: shortened(past.flavors[name], TEXT_MAX) for name in requests if past.flavors.get(name) is not None
+        },
     )
 
 

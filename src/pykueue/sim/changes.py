@@ -6,9 +6,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykueue.api.core import Tree
-from pykueue.api.previews import IN_NAMESPACES, PreviewSpec, Question, split_target
+from pykueue.api.previews import IN_NAMESPACES, PreviewSpec, split_target
 from pykueue.api.trees import text
 from pykueue.base.struct import Frozen
+from pykueue.bridge.previews import Question
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Kind, Seen
 from pykueue.engine.model import ClusterQueue, LocalQueue
@@ -16,7 +17,7 @@ from pykueue.engine.record.tally import uses_check, uses_flavor
 from pykueue.sim.assignments import AssignmentError, Key, assigned, key_of, targeted, unknown_name
 from pykueue.sim.manifests import NAMESPACED, Document, Mistake, Object, objects
 from pykueue.sim.refusal import RefusedError
-from pykueue.sim.trace import Reader, Setting, in_line
+from pykueue.sim.trace import Reader, Setting, in_line, limits_of
 
 OF_A_USER: Final = frozenset({"Job", "Workload"})
 """The kinds that a preview of one namespace may add."""
@@ -49,6 +50,8 @@ class Changes(Frozen):
     deleted: frozenset[str] = frozenset()
     """Workloads that would be deleted."""
     notes: tuple[str, ...] = ()
+    limits: Mapping[str, int] = {}
+    """How many seconds new jobs may run, by UID, where that is not in their workloads."""
 
 
 def read_changes(asked: Question, engine: Engine) -> Changes:
@@ -86,6 +89,7 @@ def read_changes(asked: Question, engine: Engine) -> Changes:
         {one.workload.key: one.name for one in arrivals},
         gone.deleted,
         (*left_out(judged), *reader.notes, *gone.notes),
+        limits_of(arrivals),
     )
 
 

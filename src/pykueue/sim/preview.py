@@ -1,20 +1,22 @@
 """What if: an engine with and without changes, both settled at the same instant, and the difference between them.
 
 Both sides carry decisions out at once: pods are ready when a job starts, and gone when it is evicted. Time does not
-pass, so nothing finishes.
+pass, so nothing finishes. If waits are asked for, `waits` runs both sides forward from there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import BinaryIO, Final
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from pykueue.api.previews import Affected, Effect, PreviewStatus, Question, QueueChange, QuotaChange
+from pykueue.api.previews import Affected, Effect, PreviewStatus, QueueChange, QuotaChange
 from pykueue.base.steps import at_once
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, amount_text, format_instant
+from pykueue.bridge.previews import Question
 from pykueue.engine.decisions import Admit, AfterEviction, Decision, Evict, Invalid, PodsNotReady, Reserve, Wait, Why
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Leading, Seen, Stopped, Synced, Written
@@ -24,8 +26,10 @@ from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 from pykueue.engine.record.explain import eviction, never, preemption, reason, taken
 from pykueue.engine.record.tally import can_admit, has_holders, nominal_of, of_queue
 from pykueue.sim.changes import Changes, read_changes, terminating
+from pykueue.sim.forward import RunTimeKnowledge, whole_minute
 from pykueue.sim.questions import read
 from pykueue.sim.trace import Trace
+from pykueue.sim.waits import Waits, wait_seconds, waits
 
 ROUNDS_BASE: Final = 1_000
 ROUNDS_EACH: Final = 20
@@ -117,11 +121,11 @@ class Side:
 
     def why(self, item: Item) -> tuple[str, Why] | None:
         """Why a workload is pending."""
-        found = self.engine.pending_reason(item)
+        found: tuple[str, Why] | None = self.engine.pending_reason(item)
         if found is None and (wait := self.waits.get(item.key)) is not None:
             found = wait.reason, wait.why
         if found is None and item.reported is not None:
-            found = ("" if item.workload.waiting is None else item.workload.waiting.reason), item.reported  # type: ignore[assignment]  # a reason as text
+            found = "" if item.workload.waiting is None else item.workload.waiting.reason, item.reported
         return found
 
 
@@ -135,9 +139,11 @@ class Standing(Frozen):
     """Its place in the order of its queue, from 1; None if it holds quota, or no queue considers it."""
 
 
-def preview(saved: Checkpoint, changes: Changes, now: Instant) -> PreviewStatus:
+def preview(
+    saved: Checkpoint, changes: Changes, now: Instant, knowledge: RunTimeKnowledge | None = None
+) -> PreviewStatus:
     """What the changes would do to the workloads and queues of a checkpoint at this instant."""
-    return compared(Side(restore(saved), (), now), saved, changes)
+    return compared(Side(restore(saved), (), now), saved, changes, knowledge)
 
 
 def answered(asked: Question, saved: Checkpoint) -> PreviewStatus:
@@ -145,7 +151,8 @@ def answered(asked: Question, saved: Checkpoint) -> PreviewStatus:
     before = Side(restore(saved), (), asked.now)
     changes = read_changes(asked, before.engine)
     names = {workload: job for job, workload in asked.jobs.items()}
-    return compared(before, saved, replace(changes, names={**names, **changes.names}))
+    knowledge = RunTimeKnowledge(asked.learned, {**asked.limits, **changes.limits}) if asked.spec.waits else None
+    return compared(before, saved, replace(changes, names={**names, **changes.names}), knowledge)
 
 
 def answer(stream: BinaryIO) -> bytes:
@@ -164,22 +171,57 @@ def settled(trace: Trace) -> Checkpoint:
     return checkpoint(Side(engine, (), trace.start).engine)
 
 
-def compared(before: Side, saved: Checkpoint, changes: Changes) -> PreviewStatus:
-    """What differs if the changes are made to a checkpoint, of which one side without them is known."""
-    after = Side(restore(saved), changes.facts, before.now)
+def compared(
+    before: Side, saved: Checkpoint, changes: Changes, knowledge: RunTimeKnowledge | None = None
+) -> PreviewStatus:
+    """What differs if the changes are made to a checkpoint, of which one side without them is known.
+
+    With knowledge of run times, also when workloads start.
+    """
+    now = before.now
+    after = Side(restore(saved), changes.facts, now)
     held = {one.workload.key for one in saved.items if holds(one.workload)}
-    found = sorted(without_idle_moves(list(affected(before, after, held, changes)), after.engine), key=rank)
+    found = list(without_idle_moves(list(affected(before, after, held, changes)), after.engine))
+    starts = Waits(now)
+    if knowledge is not None:
+        starts = waits(saved, checkpoint(before.engine), checkpoint(after.engine), now, knowledge)
+        found += shifted(before, after, starts, changes, {one.workload for one in found})
+        found = [with_starts(one, starts) for one in found]
+    found.sort(key=rank)
     more: dict[str, int] = {}
     for one in found[AFFECTED_MAX:]:
         more[one.effect] = more.get(one.effect, 0) + 1
     unsettled = () if before.rounds_left and after.rounds_left else (UNSETTLED,)
     return PreviewStatus(
-        format_instant(before.now),
+        format_instant(now),
         tuple(found[:AFFECTED_MAX]),
         {},
         more,
-        tuple(queue_changes(before.engine, after.engine)),
-        (*changes.notes, *unsettled),
+        tuple(queue_changes(before.engine, after.engine, starts)),
+        (*changes.notes, *unsettled, *starts.notes),
+        starts.runs,
+    )
+
+
+def shifted(before: Side, after: Side, starts: Waits, changes: Changes, listed: Collection[str]) -> Iterable[Affected]:
+    """The workloads that are not listed, and that start earlier or later."""
+    for item in after.engine.items():
+        known, shift = before.engine.item(item.key), starts.shift(item.key)
+        if known is not None and shift is not None and item.key not in listed:
+            was, now = standing(before, known), standing(after, item)
+            job = changes.names.get(item.key, "").partition("/")[2]
+            yield Affected(item.key, shift, job, now.queue, place=now.place, place_before=was.place)
+
+
+def with_starts(one: Affected, starts: Waits) -> Affected:
+    """The workload with its expected starts."""
+    was, now = starts.before.get(one.workload), starts.after.get(one.workload)
+    return replace(
+        one,
+        start_before="" if was is None else format_instant(whole_minute(was, starts.now)),
+        start="" if now is None else format_instant(whole_minute(now, starts.now)),
+        wait_seconds_before=None if was is None else wait_seconds(was, starts.now),
+        wait_seconds=None if now is None else wait_seconds(now, starts.now),
     )
 
 
@@ -330,7 +372,7 @@ def places(engine: Engine) -> Iterable[tuple[str, int]]:
             yield item.key, place
 
 
-def queue_changes(before: Engine, after: Engine) -> Iterable[QueueChange]:
+def queue_changes(before: Engine, after: Engine, starts: Waits) -> Iterable[QueueChange]:
     """The ClusterQueues that differ, by name."""
     names = sorted({one.name for engine in (before, after) for one in engine.queues()})
     for name in names:
@@ -338,8 +380,11 @@ def queue_changes(before: Engine, after: Engine) -> Iterable[QueueChange]:
             name,
             *counts(before, after, name),
             quotas=tuple(quota_changes(amounts(before, name), amounts(after, name))),
+            median_wait_seconds_before=starts.queues_before.get(name, UNSET),
+            median_wait_seconds=starts.queues.get(name, UNSET),
         )
-        if found.quotas or (found.running_before, found.pending_before) != (found.running, found.pending):
+        same = (found.running_before, found.pending_before) == (found.running, found.pending)
+        if found.quotas or not same or starts.shift_of_queue(name):
             yield found
 
 

@@ -1,4 +1,4 @@
-"""Reads a question with the state of an engine, as `controllers.snapshots` sends it."""
+"""Reads a question with the state of an engine, as `controllers.queries.snapshots` sends it."""
 
 from collections.abc import Iterator
 from typing import BinaryIO, Final

@@ -36,6 +36,7 @@ from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
+from pykueue.sim.alternatives import replaced
 from pykueue.sim.assignments import assign_all
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
 from pykueue.sim.plans import (
@@ -79,6 +80,8 @@ class Arrival(Frozen):
     """Whether its job would run again after it was stopped for good."""
     done: Micros = Micros(0)
     """How much of its run is over at the start, for one that runs then."""
+    deadline_seconds: int | None = None
+    """`activeDeadlineSeconds` of its job."""
 
 
 class Trace(Frozen):
@@ -120,15 +123,20 @@ class Invalid(ValueError):
         self.mistakes = tuple(mistakes)
 
 
-def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = None) -> Trace:
-    """Read the simulation that these files describe; raises `Invalid` with all mistakes."""
+def read_trace(
+    files: Iterable[tuple[str, bytes]],
+    setting: Setting | None = None,
+    other: Iterable[tuple[str, bytes]] = (),
+) -> Trace:
+    """Read the simulation that these files describe; raises `Invalid` with all mistakes.
+
+    With `other`, it is that of another configuration; see `alternatives`.
+    """
     setting = setting or Setting()
-    found: list[Document] = []
     mistakes: list[Mistake] = []
-    for file, raw in files:
-        read_here, errors = documents(file, raw)
-        found += read_here
-        mistakes += errors
+    found = read_documents(files, mistakes)
+    if instead := read_documents(other, mistakes):
+        found = replaced(found, instead, mistakes)
     found = assign_all(found, setting.assignments, mistakes)
     loaded = configuration_of(setting, [one for one in found if is_configuration(one)], mistakes)
     judged, errors = objects([one for one in found if not is_configuration(one)], loaded.gates.values)
@@ -138,6 +146,16 @@ def read_trace(files: Iterable[tuple[str, bytes]], setting: Setting | None = Non
     if mistakes:
         raise Invalid(tuple(dict.fromkeys(mistakes)))
     return builder.trace()
+
+
+def read_documents(files: Iterable[tuple[str, bytes]], mistakes: list[Mistake]) -> list[Document]:
+    """The documents in these files."""
+    found: list[Document] = []
+    for file, raw in files:
+        read_here, errors = documents(file, raw)
+        found += read_here
+        mistakes += errors
+    return found
 
 
 def configuration_of(setting: Setting, found: list[Document], mistakes: list[Mistake]) -> Loaded:
@@ -346,7 +364,10 @@ class Reader:
             self.assumed.setdefault(known.like, []).append(one.key)
         of_job = isinstance(one.view, Job)
         may_run_again = not of_job or whole(one.tree, "spec", "backoffLimit") != 0
-        self.arrivals.append(Arrival(at, workload, plan, one.key, of_job, view, may_run_again))
+        deadline = whole(one.tree, "spec", "activeDeadlineSeconds") if of_job else None
+        self.arrivals.append(
+            Arrival(at, workload, plan, one.key, of_job, view, may_run_again, deadline_seconds=deadline)
+        )
 
     def take_unknown_annotations(self, one: Object, mistakes: list[Mistake]) -> None:
         """Reject misspelt annotations of ours, which would change the result unseen; note other unknown ones."""
@@ -386,6 +407,12 @@ def listed(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     rest = len(names) - SHOWN_MAX
     return ", ".join(names[:SHOWN_MAX]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def limits_of(arrivals: Iterable[Arrival]) -> dict[str, int]:
+    """How many seconds jobs may run, by UID, where that is not in their workloads."""
+    found = {one.workload.job_uid: one.deadline_seconds for one in arrivals if one.workload.job_uid}
+    return {uid: seconds for uid, seconds in found.items() if seconds is not None}
 
 
 def named_namespace(namespace: model.Namespace) -> model.Namespace:

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from heapq import heappop, heappush
+from sys import maxsize
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -67,7 +68,7 @@ class End(StrEnum):
     REPEATS = "repeats"
     """The rest would repeat itself forever."""
     BOUND = "bound"
-    """It exceeded the bound on rounds."""
+    """It exceeded the bound on rounds or events."""
     STARTED = "started"
     """The workload that was awaited has started."""
 
@@ -127,6 +128,8 @@ class World:
         self.rounds = 0
         self.rounds_max = ROUNDS_BASE + ROUNDS_EACH * len(trace.arrivals)
         self.moments: list[Moment] = []
+        self.moments_max = maxsize
+        """The most events before it ends."""
         self.provisioner = Provisioner(trace.provisioned)
         self.checks = {thing.name for thing in trace.things if isinstance(thing, Check)}
         self.awaited = ""
@@ -186,7 +189,7 @@ class World:
         """Let the engine decide until nothing changes at this instant; returns whether it settled."""
         while (wake := self.engine.next_wake()) is not None and wake <= self.now:
             self.rounds += 1
-            if self.rounds > self.rounds_max:
+            if self.rounds > self.rounds_max or len(self.moments) > self.moments_max:
                 return False
             decisions = self.engine.decide(self.now)
             for decision in decisions:

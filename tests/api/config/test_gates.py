@@ -250,8 +250,8 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"FailureRecoveryPolicy": True},
             (
-                "FailureRecoveryPolicy has no effect here: its feature is not built yet "
-                "(force deletion of consenting pods on unreachable nodes)",
+                "FailureRecoveryPolicy has no effect: the feature is not supported yet "
+                "(force-delete pods on unreachable nodes if they opt in)",
             ),
             (),
             id="a gate that we have no use for",
@@ -259,8 +259,8 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"EnforceProvisioningPodTemplateContents": False},
             (
-                "EnforceProvisioningPodTemplateContents cannot be turned off here "
-                "(request capacity only by PodTemplates that agree with the Workload)",
+                "EnforceProvisioningPodTemplateContents cannot be turned off "
+                "(request capacity only with PodTemplates that match the Workload)",
             ),
             (),
             id="a gate of what we always do",
@@ -269,7 +269,7 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"ConcurrentAdmission": True},
             (
-                "ConcurrentAdmission only changes validation here; the feature itself is not built yet "
+                "ConcurrentAdmission only affects validation: the feature itself is not supported yet "
                 "(try several flavors for one workload at the same time)",
             ),
             (),
@@ -278,14 +278,14 @@ def test_gates_of_ours_are_beside_the_table(name: str, stage: str, default: bool
         pytest.param(
             {"KeepQuotaForProvReqRetry": True},
             (
-                "KeepQuotaForProvReqRetry is deprecated and works for now "
-                "(keep the quota of a workload whose ProvisioningRequest is tried again)",
+                "KeepQuotaForProvReqRetry is deprecated but still works "
+                "(keep the quota of a workload while its ProvisioningRequest is retried)",
             ),
             (),
             id="a gate that is to go",
         ),
         pytest.param(
-            {"TLSOptions": True}, ("TLSOptions is always true; leave it out",), (), id="a locked gate as it is"
+            {"TLSOptions": True}, ("TLSOptions is always true; remove the setting",), (), id="a locked gate as it is"
         ),
         pytest.param(
             {"TLSOptions": False},
@@ -353,7 +353,7 @@ def test_gates_that_kueue_0_20_removed_may_still_be_named() -> None:
     wishes = {"HierarchicalCohorts": True, "ObjectRetentionPolicies": True, "SchedulerLongRequeueInterval": False}
     found = resolve(wishes)
     assert found.errors == ()
-    assert found.warnings[0] == "HierarchicalCohorts is always true; leave it out"
+    assert found.warnings[0] == "HierarchicalCohorts is always true; remove the setting"
 
 
 def test_a_gate_of_kueue_0_20_that_is_named_needs_what_it_requires() -> None:
@@ -369,9 +369,9 @@ def test_all_alpha_turns_on_what_is_not_named() -> None:
     assert not resolved.values["TASReplaceNodeDueToNotReadyOverFixedTime"], "a deprecated gate is not Alpha"
     assert resolved.errors == ()
     idle, validating = resolved.warnings
-    assert idle.startswith("AllAlpha has no effect here on ConfigurablePreemptions, DynamicQuota")
+    assert idle.startswith("AllAlpha has no effect on ConfigurablePreemptions, DynamicQuota")
     assert validating == (
-        "AllAlpha only changes the validation here of ConcurrentAdmission, KueueDRAIntegrationConsumableCapacity, "
+        "AllAlpha only affects the validation of ConcurrentAdmission, KueueDRAIntegrationConsumableCapacity, "
         "SparkApplicationIntegration"
     )
 

@@ -54,8 +54,8 @@ def test_kueues_shipped_configuration_can_be_used() -> None:
     assert mistakes == ()
     assert loaded is not None
     assert loaded.warnings == (
-        f"integrations.frameworks: {FRAMEWORKS}: not built yet; such jobs are not queued here: "
-        "they count against no quota, and new ones start at once",
+        f"integrations.frameworks: {FRAMEWORKS}: not supported yet; such jobs are not queued: "
+        "they do not count against quota, and new ones start immediately",
     )
     assert len(loaded.configuration.integrations.frameworks) == 12
 

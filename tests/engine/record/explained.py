@@ -1,8 +1,8 @@
 """What do tests of explanations share? An engine that has settled, what is remembered of it, and its explanations."""
 
-from collections.abc import Generator
-from typing import Any, TypeVar
+from typing import Any
 
+from pykueue.base.steps import at_once
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
@@ -23,23 +23,13 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.record.causes import QueueCauses, WorkloadCauses
-from pykueue.engine.record.causetree import Node, tree_of_queue, tree_of_workload
+from pykueue.engine.record.causetree import tree_of_queue, tree_of_workload
+from pykueue.engine.record.nodes import Node
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.recent import Recent
 from pykueue.engine.record.workloadcauses import of_workload
 
-Result = TypeVar("Result")
 RECLAIM = Preemption(within_queue=Policy.LOWER, reclaim=Policy.ANY)
-
-
-def whole(work: Generator[None, None, Result]) -> Result:
-    """The result of work in steps."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: Result = end.value
-            return found
 
 
 def queue(
@@ -112,7 +102,7 @@ class System:
         self.settle()
 
     def why(self, name: str) -> WorkloadCauses:
-        found = whole(of_workload(self.engine, f"lab/{name}", self.recent))
+        found = at_once(of_workload(self.engine, f"lab/{name}", self.recent))
         assert found is not None
         return found
 
@@ -120,12 +110,12 @@ class System:
         return "\n".join(lines(tree_of_workload(self.why(name))))
 
     def queue(self, name: str) -> QueueCauses:
-        found = whole(of_queue(self.engine, name))
+        found = at_once(of_queue(self.engine, name))
         assert found is not None
         return found
 
     def local_queue(self, name: str) -> QueueCauses:
-        found = whole(of_local_queue(self.engine, f"lab/{name}"))
+        found = at_once(of_local_queue(self.engine, f"lab/{name}"))
         assert found is not None
         return found
 

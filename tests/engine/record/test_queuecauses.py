@@ -1,12 +1,17 @@
 """Who holds a queue, who borrows from whom, and what would a newcomer meet?"""
 
+import pytest
 from msgspec.structs import replace
 
+from pykueue.base.steps import at_once
 from pykueue.base.units import MICROS, Instant
+from pykueue.engine.decisions import Short
+from pykueue.engine.facts import Gone
 from pykueue.engine.model import (
     ClusterQueue,
     Cohort,
     LocalQueue,
+    PodSet,
     Policy,
     Preemption,
     Quota,
@@ -14,9 +19,10 @@ from pykueue.engine.model import (
     StopPolicy,
     Strategy,
 )
+from pykueue.engine.record import rooms
 from pykueue.engine.record.causes import Neighbour, NewcomerCause
 from pykueue.engine.record.queuecauses import HOLDERS_MAX, of_local_queue, of_queue
-from tests.engine.record.explained import System, queue, whole
+from tests.engine.record.explained import System, queue
 
 
 def shared() -> System:
@@ -87,6 +93,48 @@ def test_a_newcomer_preempts_no_equal_that_came_before() -> None:
     assert "a newcomer of 1 cpu would wait" in system.queue_text("main"), "the victim leaves for another workload"
 
 
+@pytest.mark.parametrize(("limit", "most"), [("HOLDERS_MAX", 2), ("TRIED_MAX", 1)])
+def test_with_too_many_candidates_it_is_not_computed_who_is_preempted(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    system = System(queue("main", 3))
+    for name in ("a", "b", "c"):
+        system.submit(name, "main", pod_sets=(PodSet("main", 1, (("cpu", 500),)),), priority=-1)
+    system.submit("runs", "main", pod_sets=(PodSet("main", 1, (("cpu", 1500),)),))
+    (found,) = system.queue("main").newcomers
+    assert (found.victims, found.too_many) == (2, False)
+    monkeypatch.setattr(rooms, limit, most)
+    before = dict(system.engine.world.forest.queues["main"].usage)
+    (found,) = system.queue("main").newcomers
+    assert (found.fits, found.victims, found.too_many) == (False, 0, True)
+    assert system.engine.world.forest.queues["main"].usage == before, "nothing is left of the search"
+    text = "a newcomer of 1 cpu does not fit now: needs 1 more cpu in flavor default; whether it would preempt others"
+    assert text in system.queue_text("main")
+
+
+def test_a_search_that_ends_within_its_limits_finds_what_one_without_them_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort="all"), queue("other", 2, cohort="all"))
+    for number in range(6):
+        system.submit(f"w-{number}", "other", 1)
+    monkeypatch.setattr(rooms, "HOLDERS_MAX", 6)
+    monkeypatch.setattr(rooms, "TRIED_MAX", 1)
+    assert system.queue("main").newcomers == (
+        NewcomerCause("cpu", 1000, False, "default", obstacles=(Short("default", "cpu", 1000),), victims=1),
+    )
+
+
+def test_a_queue_that_is_deleted_meanwhile_is_told_as_far_as_it_was_read() -> None:
+    system = shared()
+    system.submit("runs", "main", 1)
+    work = of_queue(system.engine, "main")
+    next(work)
+    system.engine.observe(Gone("ClusterQueue", "main"))
+    system.settle()
+    found = at_once(work)
+    assert found is not None
+    assert (found.holding, found.newcomers) == (1, ())
+
+
 def test_a_newcomer_may_ask_for_a_gpu() -> None:
     gpus = ClusterQueue(
         "gpus",
@@ -129,5 +177,5 @@ def test_a_queue_in_a_cycle_of_cohorts_has_no_numbers() -> None:
 
 def test_what_does_not_exist_has_no_explanation() -> None:
     system = shared()
-    assert whole(of_queue(system.engine, "none")) is None
-    assert whole(of_local_queue(system.engine, "lab/none")) is None
+    assert at_once(of_queue(system.engine, "none")) is None
+    assert at_once(of_local_queue(system.engine, "lab/none")) is None

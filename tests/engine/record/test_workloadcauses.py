@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from pykueue.base.steps import at_once
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import OverCapacity, PreemptionReason, Short
 from pykueue.engine.facts import Seen
@@ -28,7 +29,7 @@ from pykueue.engine.record.checkpoint import checkpoint
 from pykueue.engine.record.recent import Overtakings, Recent
 from pykueue.engine.record.rooms import Limit
 from pykueue.engine.record.workloadcauses import of_workload
-from tests.engine.record.explained import System, queue, whole
+from tests.engine.record.explained import System, queue
 
 
 def test_the_shortfall_is_that_of_now_though_it_was_decided_when_more_was_free() -> None:
@@ -139,9 +140,10 @@ def test_an_eviction_tells_for_whom_by_which_clause_and_what_was_lost() -> None:
     found = system.why("victim").eviction
     assert found is not None
     assert (system.why("victim").state, found.by, found.by_queue) == (State.STOPPING, "lab/owner", "other")
-    assert (found.clause, found.lost_micros, found.victims) == (PreemptionReason.RECLAIM, 601 * MICROS, 1)
+    assert (found.clause, found.lost_micros) == (PreemptionReason.RECLAIM, 601 * MICROS)
     assert (found.still_waits, found.started_at) == (True, None)
-    assert [one.flavor for one in found.considered] == ["default"]
+    assert found.preemption is not None
+    assert (found.preemption.victims, [one.flavor for one in found.preemption.taken]) == (1, ["default"])
     system.stop("victim")
     found = system.why("victim").eviction
     assert found is not None
@@ -154,7 +156,7 @@ def test_an_eviction_tells_for_whom_by_which_clause_and_what_was_lost() -> None:
 def test_after_a_restart_an_eviction_is_told_from_the_condition() -> None:
     system = preempted()
     system.stop("victim")
-    causes = whole(of_workload(system.engine, "lab/victim", Recent()))
+    causes = at_once(of_workload(system.engine, "lab/victim", Recent()))
     assert causes is not None
     assert causes.eviction is not None
     assert causes.recent == ()
@@ -260,4 +262,4 @@ def test_to_ask_changes_nothing(name: str) -> None:
 
 def test_an_unknown_workload_has_no_explanation() -> None:
     system = System(queue("main", 4))
-    assert whole(of_workload(system.engine, "lab/none", system.recent)) is None
+    assert at_once(of_workload(system.engine, "lab/none", system.recent)) is None

@@ -130,15 +130,15 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
         if gate is None or (gate.locked and wish != gate.default):
             continue
         if gate.locked:
-            said.append(f"{name} is always {spelled(gate.default)}; leave it out")
+            said.append(f"{name} is always {spelled(gate.default)}; remove the setting")
         elif gate.status == "inert":
-            said.append(f"{name} has no effect here: its feature is not built yet ({gate.effect})")
+            said.append(f"{name} has no effect: the feature is not supported yet ({gate.effect})")
         elif gate.status == "always" and not wish:
-            said.append(f"{name} cannot be turned off here ({gate.effect})")
+            said.append(f"{name} cannot be turned off ({gate.effect})")
         elif gate.status == "validation":
-            said.append(f"{name} only changes validation here; the feature itself is not built yet ({gate.effect})")
+            said.append(f"{name} only affects validation: the feature itself is not supported yet ({gate.effect})")
         elif gate.stage == "Deprecated" and wish:
-            said.append(f"{name} is deprecated and works for now ({gate.effect})")
+            said.append(f"{name} is deprecated but still works ({gate.effect})")
     changed = [
         GATES[name]
         for name, wish in group_values(requested).items()
@@ -146,9 +146,9 @@ def warnings(requested: Mapping[str, bool]) -> list[str]:
     ]
     groups = " and ".join(group for group in GROUPS if group in requested)
     sentences = (
-        ("inert", "has no effect here on"),
-        ("always", "has no effect here on"),
-        ("validation", "only changes the validation here of"),
+        ("inert", "has no effect on"),
+        ("always", "has no effect on"),
+        ("validation", "only affects the validation of"),
     )
     for status, effect in sentences:
         idle = sorted(gate.name for gate in changed if gate.status == status)

@@ -57,30 +57,30 @@ def unbuilt_frameworks(configuration: Configuration) -> tuple[str, ...]:
 
 UNBUILT: Final[Mapping[str, Row]] = {
     "fairSharing": Row(
-        "preemption by share is not built yet; remove the section",
+        "fair sharing is not supported yet; remove the section",
         when(lambda c: c.fair_sharing is not None),
         changes_decisions=True,
     ),
     "admissionFairSharing": Row(
-        "ordering by past use is not built yet; remove the section",
+        "admission fair sharing is not supported yet; remove the section",
         when(lambda c: c.admission_fair_sharing is not None),
         changes_decisions=True,
     ),
     "resources.deviceClassMappings": Row(
-        "counting devices is not built yet; remove the mappings",
+        "dynamic resource allocation is not supported yet; remove the mappings",
         when(lambda c: c.resources.device_class_mappings),
         changes_decisions=True,
     ),
     "multiKueue": Row(
-        "sending workloads to other clusters is not built yet; ClusterQueues with a MultiKueue check admit nothing",
+        "MultiKueue is not supported yet; ClusterQueues with a MultiKueue check admit nothing",
         when(lambda c: c.multi_kueue is not None),
     ),
     "integrations.frameworks": Row(
-        "not built yet; such jobs are not queued here: they count against no quota, and new ones start at once",
+        "not supported yet; such jobs are not queued: they do not count against quota, and new ones start immediately",
         lambda c: iter([f": {', '.join(names)}"] if (names := unbuilt_frameworks(c)) else []),
     ),
     "pprofBindAddress": Row(
-        "profiling is not built yet; nothing is served there",
+        "profiling is not supported yet; nothing is served on this address",
         when(lambda c: c.pprof_bind_address not in ("", "0")),
     ),
 }

@@ -123,7 +123,7 @@ CREATION_SECONDS: Final = histogram(
 ETA_CALIBRATION: Final = counter(
     "pykueue_eta_calibration_total",
     ("result",),
-    "Jobs that started after an estimate of their start: within it (right), before it (early) or after it (late).",
+    "Jobs with an estimated start that started within the estimate (right), before it (early) or after it (late).",
 )
 
 # ClusterQueues.
@@ -305,23 +305,23 @@ LOCAL_USAGE: Final = gauge(
 LINE_LENGTH: Final = gauge(
     "pykueue_line_length",
     (*QUEUE, "strategy"),
-    "Workloads that wait for quota of a ClusterQueue, active or inadmissible.",
+    "Workloads that are pending in a ClusterQueue, active or inadmissible.",
 )
 FIRST_WAIT: Final = gauge(
     "pykueue_line_first_wait_seconds",
     (*QUEUE, "strategy"),
-    "Since when the first workload in line has its place, in seconds; 0 without one.",
+    "How long the first workload of the queue has been first, in seconds; 0 if there is none.",
 )
 WAITED: Final = counter(
     "pykueue_wait_seconds_total",
     (*QUEUE, "reason"),
-    "Seconds that workloads have waited for admission, summed over workloads, by what kept them.",
+    "Time that workloads have waited for admission, in seconds, summed over workloads, by reason.",
 )
 LOCAL_WAITED: Final = counter("pykueue_local_queue_wait_seconds_total", (*LOCAL, "reason"), WAITED.help)
 LOST_WORK: Final = counter(
     "pykueue_lost_work_seconds_total",
     (*QUEUE, "reason", "policy"),
-    "Seconds between the admission and the eviction of workloads, by reason and, after a preemption, by its policy.",
+    "Time between the admission and the eviction of workloads, in seconds, by reason and, for preemptions, by policy.",
 )
 
 LOCAL_FAMILIES: Final[Mapping[str, Family]] = {

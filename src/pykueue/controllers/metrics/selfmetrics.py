@@ -15,7 +15,7 @@ RECONCILE_SECONDS: Final = (
 )
 DEPTH: Final = Family("workqueue_depth", Kind.GAUGE, "Keys in the work queue.", ("controller", "name"))
 RECONCILES: Final = Family(
-    "controller_runtime_reconcile_total", Kind.COUNTER, "Looks at objects.", ("controller", "result")
+    "controller_runtime_reconcile_total", Kind.COUNTER, "Reconciles by result.", ("controller", "result")
 )
 ERRORS: Final = Family("controller_runtime_reconcile_errors_total", Kind.COUNTER, "Failed reconciles.", ("controller",))
 SECONDS: Final = Family(
@@ -45,21 +45,27 @@ WEBHOOK_SECONDS: Final = Family(
 WRITES: Final = Family(
     "pykueue_api_writes_total",
     Kind.COUNTER,
-    "Writes of the controllers by kind and verb, and `ok` or why they failed.",
+    "Writes of the controllers by kind, verb and result: `ok`, or the reason for the failure.",
     ("kind", "verb", "result"),
 )
 LEADING: Final = Family(
-    "pykueue_leading", Kind.GAUGE, "1 while this replica leads and has read all objects, 0 otherwise.", ()
+    "pykueue_leading", Kind.GAUGE, "1 if this replica is the leader and has loaded all objects, otherwise 0.", ()
 )
 
 CLOCK_OFFSET: Final = Family(
     "pykueue_clock_offset_seconds", Kind.GAUGE, "How far the wall clock is ahead of the timestamps of this process.", ()
 )
 CLOCK_STEPS: Final = Family(
-    "pykueue_clock_steps_total", Kind.COUNTER, "How often the wall clock was set while this process ran.", ()
+    "pykueue_clock_steps_total",
+    Kind.COUNTER,
+    "Number of times the wall clock was changed since this process started.",
+    (),
 )
 CLOCK_SUSPENDS: Final = Family(
-    "pykueue_clock_suspends_total", Kind.COUNTER, "How often the machine was suspended while this process ran.", ()
+    "pykueue_clock_suspends_total",
+    Kind.COUNTER,
+    "Number of times the machine was suspended since this process started.",
+    (),
 )
 
 

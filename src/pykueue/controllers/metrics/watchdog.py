@@ -54,14 +54,14 @@ Sample: TypeAlias = tuple[str, Stack]
 DELAY: Final = Family(
     "pykueue_event_loop_delay_seconds",
     Kind.HISTOGRAM,
-    "How late a timer of the event loop was, measured twenty times a second, and five times while the loop is idle.",
+    "Delay of a timer on the event loop, measured twenty times a second, or five times while the loop is idle.",
     (),
     (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
 LONGEST: Final = Family(
     "pykueue_event_loop_delay_max_seconds",
     Kind.GAUGE,
-    "The longest delay of the event loop since the start of this process.",
+    "The longest delay of the event loop since this process started.",
     (),
 )
 

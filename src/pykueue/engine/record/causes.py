@@ -9,8 +9,9 @@ from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import Considered, Obstacle, PreemptionReason, Short, WaitReason, Why
+from pykueue.engine.decisions import Obstacle, PreemptionReason, Short, WaitReason, Why
 from pykueue.engine.model import Admission, CheckState, Strategy, Workload
+from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 
@@ -96,8 +97,8 @@ class EvictionCause(Frozen):
     """When the preemptor started."""
     still_waits: bool = False
     """Whether the preemptor has not started yet."""
-    considered: tuple[Considered, ...] = ()
-    victims: int = 0
+    preemption: PreemptionRecord | None = None
+    """What the engine knew when it preempted, if this process did."""
 
 
 class AwaitTime(Frozen, tag=True):
@@ -192,6 +193,8 @@ class WorkloadCauses(Frozen):
     """When it is stopped at the latest, if it runs."""
     backoff_until: Instant | None = None
     eviction: EvictionCause | None = None
+    preemption: PreemptionRecord | None = None
+    """What was preempted for it since it waits."""
     ways: tuple[Way, ...] = ()
     """What would let it start, the best first."""
     recent: tuple[Noted, ...] = ()
@@ -232,6 +235,8 @@ class NewcomerCause(Frozen):
     obstacles: tuple[Obstacle, ...] = ()
     victims: int = 0
     """How many workloads it would preempt to start; 0 if it fits, or if preemption does not help."""
+    too_many: bool = False
+    """Whether there are too many candidates to tell if preemption helps."""
 
 
 class QueueCauses(Frozen):

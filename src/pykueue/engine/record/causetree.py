@@ -1,17 +1,15 @@
 """Explanations as a tree of sentences; the reasons in them are those of `explain`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, UNLIMITED, amount_text, format_instant
-from pykueue.engine.decisions import Considered, Evict, EvictionReason, Short
+from pykueue.base.units import format_instant
+from pykueue.engine.decisions import Short
 from pykueue.engine.model import Strategy
 from pykueue.engine.record.causes import (
     HIDDEN,
     AwaitEnd,
     AwaitTime,
-    EvictionCause,
     Fix,
     FlavorCause,
     Holder,
@@ -27,21 +25,12 @@ from pykueue.engine.record.causes import (
     Way,
     WorkloadCauses,
 )
-from pykueue.engine.record.explain import eviction, explain, obstacle, preempted_for, rank, reason, taken
-from pykueue.engine.record.recent import OVERTAKERS_MAX, Noted, Overtakings
+from pykueue.engine.record.evictiontree import eviction_nodes, preemption_nodes
+from pykueue.engine.record.explain import obstacle, rank, reason, taken
+from pykueue.engine.record.nodes import Node, listed, number
+from pykueue.engine.record.recent import OVERTAKERS_MAX, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 from pykueue.engine.wording import shortened
-
-SOMEBODY = "a workload of another namespace"
-
-
-class Node(Frozen):
-    """A sentence and those that explain it."""
-
-    code: str
-    """What it is about; stable."""
-    text: str
-    children: "tuple[Node, ...]" = ()
 
 
 def tree_of_workload(causes: WorkloadCauses) -> Node:
@@ -54,6 +43,7 @@ def tree_of_workload(causes: WorkloadCauses) -> Node:
         *check_nodes(causes),
         *backoff_nodes(causes),
         *eviction_nodes(causes.eviction, "" if causes.state is State.PENDING else causes.held),
+        *preemption_nodes(causes.preemption),
         ways_node(causes.ways, causes.state),
     )
     return Node(*headline(causes), tuple(one for one in parts if one is not None))
@@ -128,24 +118,6 @@ def smaller_text(past: Overtakings) -> str:
     if past.smaller < past.count or past.since is not None:
         return f", {past.smaller} of which ask{'s' if past.smaller == 1 else ''} for less"
     return ", which asks for less" if past.count == 1 else ", all of which ask for less"
-
-
-def listed(keys: Sequence[str], total: int) -> str:
-    """Names of workloads, with counts in place of those that may not be named."""
-    shown = [one for one in keys if one != HIDDEN]
-    hidden = len(keys) - len(shown)
-    rest = total - len(keys)
-    parts = list(shown)
-    if hidden:
-        parts.append(f"{hidden} of other namespaces")
-    if rest > 0:
-        parts.append(f"{rest} more")
-    return ", ".join(parts) if len(parts) < 2 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def number(resource: str, amount: int) -> str:
-    """An amount for people."""
-    return "no limit" if amount >= UNLIMITED else amount_text(resource, amount)
 
 
 def pod_set_node(part: PodSetCause) -> Node:
@@ -225,61 +197,6 @@ def backoff_nodes(causes: WorkloadCauses) -> Iterator[Node]:
     """Until when it is left out."""
     if causes.backoff_until is not None and causes.state is State.PENDING:
         yield Node("backoff", f"backoff: it is tried again at {format_instant(causes.backoff_until)}")
-
-
-def span(micros: int) -> str:
-    """A duration for people: 1 h 5 min, 40 s."""
-    seconds = micros // MICROS
-    hours, minutes = seconds // 3600, seconds % 3600 // 60
-    if hours:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{minutes} min" if minutes else f"{seconds} s"
-
-
-def eviction_nodes(found: EvictionCause | None, held: str = "") -> Iterator[Node]:
-    """For whom it left, by which clause, what was lost, and whether that was of use; `held` if its owner did it."""
-    if found is None:
-        return
-    at, children = format_instant(found.at), []
-    if found.reason == EvictionReason.PREEMPTED:
-        who = found.by or "another workload"
-        clause = f" ({found.clause})" if found.clause is not None else ""
-        text = f"evicted at {at}: {preempted_for(who, found.clause, found.by_queue)}{clause}"
-        children.append(Node("preemptor", preemptor_text(found, who)))
-        if found.victims > 1:
-            children.append(Node("victims", f"{found.victims} workloads had to leave for it together"))
-        children += [Node("alternative", considered_text(one, who)) for one in found.considered]
-    elif held and found.reason == EvictionReason.DEACTIVATED:
-        text = f"evicted at {at}: {held}"
-    elif found.noted is not None:
-        text = f"evicted at {at}: {evicted_text(found.noted)}"
-    else:
-        text = f"evicted at {at}: {found.message or found.reason}"
-    if found.lost_micros is not None:
-        children.insert(
-            0, Node("lost", f"it had run for {span(found.lost_micros)}, which is lost unless it saved its work")
-        )
-    yield Node("evicted", text, tuple(children))
-
-
-def evicted_text(noted: Noted) -> str:
-    """Why a workload was evicted."""
-    return eviction(noted.decision) if isinstance(noted.decision, Evict) else explain(noted.decision)
-
-
-def preemptor_text(found: EvictionCause, who: str) -> str:
-    """What became of the preemptor."""
-    if found.started_at is not None:
-        return f"{who} started at {format_instant(found.started_at)}"
-    if found.still_waits:
-        return f"{who} has not started yet"
-    return f"whether {who} started is not recorded"
-
-
-def considered_text(one: Considered, who: str) -> str:
-    """A flavor that the preemptor tried."""
-    why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "it would have to borrow"
-    return f"{who} tried flavor {one.flavor} for pod set {one.pod_set} ({one.mode}): {why}"
 
 
 def ways_node(ways: Iterable[Way], state: State) -> Node | None:
@@ -419,6 +336,9 @@ def newcomer_node(one: NewcomerCause, causes: QueueCauses) -> Node:
     asks = f"a newcomer of {number(one.resource, one.amount)} {one.resource}"
     if not one.fits and not one.victims:
         why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "no flavor fits"
+        if one.too_many:
+            rest = "whether it would preempt others is not computed for so many that run"
+            return Node("newcomer", f"{asks} does not fit now: {why}; {rest}")
         return Node("newcomer", f"{asks} would wait: {why}")
     if causes.pending and causes.strategy is Strategy.STRICT:
         others = f"{causes.pending} other" + ("s" if causes.pending > 1 else "")

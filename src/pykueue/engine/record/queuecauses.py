@@ -1,6 +1,6 @@
 """Explain a queue from the state of the engine: who holds its quota, who borrows it, what a newcomer would meet."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from heapq import nlargest
 from typing import Final
 
@@ -49,24 +49,27 @@ def of_queue(
     queue = world.forest.queues.get(name)
     if queue is None:
         return None
-    spec = queue.spec
+    spec, line = queue.spec, world.pending[name]
+    # Read before the first step ends: during a later one the queue may be deleted.
+    obstacle = ", ".join(text for _, text in inactive_because(engine, name))
+    cohorts = cohorts_above(engine, name)
     rooms = tuple(rooms_of(queue)) if is_consistent(world, queue) else ()
     everyone = list(queue.holders.values())
     own_holding = sum(one.workload.local_queue == local_queue for one in everyone) if local_queue else 0
     largest = yield from most_of(everyone, queue)
     borrowers, lenders = others(world, queue)
     yield
-    line = world.pending[name]
     ahead = yield from line.ahead(None, FIRST_MAX)
     own_pending = 0
     if local_queue:
         own_pending = yield from pending_of(engine, name, local_queue)
+    met = yield from newcomers(world, queue)
     return QueueCauses(
         name,
         local_queue,
-        ", ".join(text for _, text in inactive_because(engine, name)),
+        obstacle,
         spec.strategy,
-        cohorts_above(engine, name),
+        cohorts,
         rooms,
         len(everyone),
         tuple(holder_of(world, one, ends) for one in largest),
@@ -77,7 +80,7 @@ def of_queue(
         tuple(one.key for one in ahead.first),
         own_pending,
         own_holding,
-        tuple(newcomers(world, queue)),
+        met,
     )
 
 
@@ -144,19 +147,30 @@ def pending_of(engine: Engine, queue: str, local_queue: str) -> Generator[None, 
     return found
 
 
-def newcomers(world: World, queue: QuotaNode) -> Iterator[NewcomerCause]:
-    """What one cpu, and one of each kind of GPU, would meet."""
-    if not world.can_admit(queue) or not is_consistent(world, queue):
-        return
+def newcomers(world: World, queue: QuotaNode) -> Generator[None, None, tuple[NewcomerCause, ...]]:
+    """What one cpu, and one of each kind of GPU, would meet; each is a step of its own."""
     asked = [name for name in queue.groups if name == "cpu" or "gpu" in name.lower()]
+    found: list[NewcomerCause] = []
     for resource in sorted(asked)[:NEWCOMERS_MAX]:
-        amount = 1_000 if counts_in_milli(resource) else 1
-        plan, victims = newcomer(world, queue, resource, amount)
-        if any(one.item.workload.evicted is not None for one in victims):
-            # Their room is being made for another workload.
-            victims = ()
-        (part,) = plan.pod_sets
-        chosen = part.choices.get(resource)
-        flavor = "" if chosen is None else chosen.flavor
-        obstacles = tuple(part.obstacles)
-        yield NewcomerCause(resource, amount, plan.fits, flavor, plan.borrowing > 0, obstacles, len(victims))
+        yield
+        # The queue may have changed in the meantime, or be deleted.
+        exists = world.forest.queues.get(queue.name) is queue and resource in queue.groups
+        if not exists or not world.can_admit(queue) or not is_consistent(world, queue):
+            return ()
+        found.append(newcomer_of(world, queue, resource))
+    return tuple(found)
+
+
+def newcomer_of(world: World, queue: QuotaNode, resource: str) -> NewcomerCause:
+    """What one unit of a resource would meet."""
+    amount = 1_000 if counts_in_milli(resource) else 1
+    plan, selection = newcomer(world, queue, resource, amount)
+    victims = () if selection is None else selection.victims
+    if any(one.item.workload.evicted is not None for one in victims):
+        # Their room is being made for another workload.
+        victims = ()
+    (part,) = plan.pod_sets
+    chosen = part.choices.get(resource)
+    flavor = "" if chosen is None else chosen.flavor
+    obstacles, borrows = tuple(part.obstacles), plan.borrowing > 0
+    return NewcomerCause(resource, amount, plan.fits, flavor, borrows, obstacles, len(victims), selection is None)

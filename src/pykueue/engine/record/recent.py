@@ -10,11 +10,11 @@ from typing import Final
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.engine.decisions import Admit, Considered, Decision, Evict, Reserve, Wait
+from pykueue.engine.decisions import Admit, Decision, Evict, Reserve, Wait
 from pykueue.engine.engine import Engine
-from pykueue.engine.entries import Entry
 from pykueue.engine.items import Item, Totals
 from pykueue.engine.order import PendingKey, pending_key
+from pykueue.engine.record.preemptions import PreemptionRecord, Preemptions
 
 DECISIONS_MAX: Final = 8
 """How many decisions are kept of a workload."""
@@ -31,10 +31,8 @@ class Noted(Frozen):
     decision: Decision
     admitted_at: Instant | None = None
     """Since when an evicted workload had run."""
-    considered: tuple[Considered, ...] = ()
-    """The flavors that the preemptor of an evicted workload had tried."""
-    victims: int = 0
-    """How many workloads were preempted for the same preemptor at once."""
+    preemption: PreemptionRecord | None = None
+    """How it came to be preempted; None if it was not."""
 
 
 class Start(Frozen):
@@ -70,7 +68,7 @@ class Recent:
 
     def note(self, engine: Engine, decisions: Iterable[Decision]) -> None:
         """Record what one call of `decide` returned, right after it."""
-        planned: dict[str, tuple[tuple[Considered, ...], int]] | None = None
+        preemptions: Preemptions | None = None
         for decision in decisions:
             if isinstance(decision, Wait):
                 self.note_wait(decision)
@@ -78,8 +76,8 @@ class Recent:
             item = engine.item(decision.workload)
             noted = Noted(decision)
             if item is not None and isinstance(decision, Evict):
-                planned = preemptors(engine.entries) if planned is None else planned
-                noted = Noted(decision, item.workload.admitted_at, *planned.get(decision.by, ((), 0)))
+                preemptions = Preemptions(engine) if preemptions is None else preemptions
+                noted = Noted(decision, item.workload.admitted_at, preemptions.by(decision.by))
             elif item is not None and is_start(decision):
                 totals = item.shape.totals
                 self.starts.append(Start(item.key, item.queue, pending_key(item), totals, decision.at))
@@ -115,6 +113,11 @@ class Recent:
     def of(self, key: str) -> tuple[Noted, ...]:
         """The last decisions about a workload, the oldest first."""
         return tuple(self.decisions.get(key, ()))[-DECISIONS_MAX:]
+
+    def preemption_by(self, key: str) -> PreemptionRecord | None:
+        """The last preemption for a workload; None if none is remembered."""
+        kept = (one.preemption for known in self.decisions.values() for one in known)
+        return max((one for one in kept if one is not None and one.by == key), key=lambda one: one.at, default=None)
 
     def has_forgotten(self, key: str) -> bool:
         """Whether there were decisions about a workload before those that `of` returns."""
@@ -162,8 +165,3 @@ def pairs(totals: tuple[Totals, ...]) -> Iterator[tuple[str, int]]:
     """The requests of each pod set, one after the other."""
     for one in totals:
         yield from one
-
-
-def preemptors(entries: Iterable[Entry]) -> dict[str, tuple[tuple[Considered, ...], int]]:
-    """The flavors that each preemptor of a cycle has tried, and how many victims it has."""
-    return {one.item.key: (one.plan.considered(), len(one.victims)) for one in entries if one.victims}

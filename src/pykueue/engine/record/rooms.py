@@ -11,14 +11,18 @@ from pykueue.engine.decisions import PodSetObstacles
 from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import PODS, FlavorPlan, Planner
 from pykueue.engine.items import Item, Shape
-from pykueue.engine.model import PodSet, Workload
-from pykueue.engine.preempt import Requests, Search, Victim
+from pykueue.engine.model import PodSet, Policy, Workload
+from pykueue.engine.preempt import NOTHING, Candidate, Requests, Search, Selection, Spared, hopeless
 from pykueue.engine.quota import QuotaNode, available, binding, ceiling, potential
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
 
 NEWCOMER: Final = "newcomer"
 """The name of a workload that is only tried."""
+HOLDERS_MAX: Final = 5_000
+"""How many workloads one question looks through for victims; more would hold up the event loop."""
+TRIED_MAX: Final = 500
+"""How many candidates it removes on trial. A search that ends before that has the result of one without a limit."""
 
 
 class Limit(Frozen):
@@ -102,9 +106,38 @@ def covered(queue: QuotaNode, resource: str) -> Iterator[Room]:
 class NoVictims(Search):
     """A search that preempts nobody: for questions about what is free."""
 
-    def search(self, requests: Requests, frs: frozenset[int]) -> tuple[Victim, ...]:
+    def search(self, requests: Requests, frs: frozenset[int]) -> Selection:
         """No victims."""
-        return ()
+        return NOTHING
+
+
+class TooManyError(Exception):
+    """There are more candidates for preemption than a question may try."""
+
+
+class BoundedSearch(Search):
+    """A search of bounded length; raises `TooManyError` where it would take longer."""
+
+    looked_at = tried = 0
+
+    def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
+        """The holders of a queue that a policy allows to preempt."""
+        if not hopeless(policy, self.item, queue):
+            self.looked_at += len(queue.holders)
+            if self.looked_at > HOLDERS_MAX:
+                raise TooManyError
+        return super().holders(queue, policy, frs)
+
+    def enough(
+        self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
+    ) -> tuple[list[Candidate], list[Spared]]:
+        """Remove candidates until the requests fit."""
+        most = TRIED_MAX - self.tried
+        found = super().enough(candidates[:most], requests, frs, borrow=borrow)
+        if not found[0] and len(candidates) > most:
+            raise TooManyError
+        self.tried += len(found[0]) or len(candidates)
+        return found
 
 
 def is_consistent(world: World, queue: QuotaNode) -> bool:
@@ -138,12 +171,18 @@ def would_fit(world: World, queue: QuotaNode, item: Item) -> FlavorPlan | None:
     return plan if plan.fits else None
 
 
-def newcomer(world: World, queue: QuotaNode, resource: str, amount: int) -> tuple[FlavorPlan, tuple[Victim, ...]]:
-    """The plan of one pod of priority 0 that comes now and asks for this much of a resource, and whom it preempts."""
+def newcomer(world: World, queue: QuotaNode, resource: str, amount: int) -> tuple[FlavorPlan, Selection | None]:
+    """The plan of one pod of priority 0 that comes now and asks for this much of a resource, and whom it preempts.
+
+    None if there are too many candidates to tell whom; the plan is then one without preemption.
+    """
     pod_sets = (PodSet(NEWCOMER, 1, ((resource, amount),)),)
     workload = Workload(f"/{NEWCOMER}", "", "", world.now, pod_sets)
     item = Item(workload, Shape(pod_sets, 0, pod_sets), world.now)
-    return planner(world, queue, item, Search).best()
+    try:
+        return planner(world, queue, item, BoundedSearch).best()
+    except TooManyError:
+        return planner(world, queue, item).best()[0], None
 
 
 def requests_of(queue: QuotaNode, item: Item, index: int) -> tuple[tuple[str, int], ...]:

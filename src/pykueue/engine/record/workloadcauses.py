@@ -43,6 +43,7 @@ from pykueue.engine.record.causes import (
 from pykueue.engine.record.explain import never, reason
 from pykueue.engine.record.parsing import preemption, unassigned
 from pykueue.engine.record.partial import shrinkable_pod_sets
+from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, Recent, waits_since
 from pykueue.engine.record.remedies import excess, ways_of
 from pykueue.engine.record.rooms import covered, is_consistent, obstacles_of, planner, requests_of
@@ -79,6 +80,7 @@ def of_workload(
         backoff_until=None if backoff_over(workload, engine.now) else workload.requeue_at,
         recent=recent.of(key),
         forgotten=recent.has_forgotten(key),
+        preemption=preemption_for(item, state, recent),
     )
     eviction = yield from eviction_of(engine, item, recent)
     if state is not State.PENDING:
@@ -202,11 +204,12 @@ def place_of(
     """The place of a workload in line; None if it is in none."""
     if queue is None or item.place not in PENDING:
         return None
+    total = len(engine.world.pending[queue.name])
     ahead = yield from engine.ahead(item, FIRST_MAX)
     return PlaceCause(
         ahead.count,
         ahead.parked,
-        len(engine.world.pending[queue.name]),
+        total,
         tuple(one.key for one in ahead.first),
         queue.spec.strategy,
         recent.overtakings(item),
@@ -237,8 +240,7 @@ def eviction_of(engine: Engine, item: Item, recent: Recent) -> Generator[None, N
             decision.by,
             clause=decision.preemption,
             lost_micros=None if noted.admitted_at is None else max(0, decision.at - noted.admitted_at),
-            considered=noted.considered,
-            victims=noted.victims,
+            preemption=noted.preemption,
         )
     elif evicted is not None:
         found = EvictionCause(evicted.at, evicted.reason, evicted.message)
@@ -254,6 +256,14 @@ def eviction_of(engine: Engine, item: Item, recent: Recent) -> Generator[None, N
         found, by=found.by if by is None else by.key, by_queue=known.queue, clause=found.clause or known.clause
     )
     return with_preemptor(found, by, recent.of(found.by))
+
+
+def preemption_for(item: Item, state: State, recent: Recent) -> PreemptionRecord | None:
+    """What was preempted for a workload since it waits; None if nothing was, or if it has to leave again itself."""
+    if state not in (State.PENDING, State.RESERVED, State.ADMITTED):
+        return None
+    found = recent.preemption_by(item.key)
+    return None if found is None or found.at < waits_since(item) else found
 
 
 def by_uid(engine: Engine, uid: str) -> Generator[None, None, Item | None]:

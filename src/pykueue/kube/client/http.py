@@ -124,6 +124,7 @@ class HttpKube:
         agent: str = "pykueue",
         may_write: Callable[[], bool] | None = None,
         rng: Callable[[], float] = random.random,
+        transport: Transport | None = None,
     ) -> None:
         self.connection = connection
         self.clock = clock
@@ -132,7 +133,9 @@ class HttpKube:
         self.limit = Limit(clock, qps, max(1, burst)) if qps else None
         self.may_write = may_write
         self.transport: Transport
-        if connection.proxy:
+        if transport is not None:
+            self.transport = transport
+        elif connection.proxy:
             # Its HTTP client takes longer to import than a short command runs, and few connections need it.
             from pykueue.kube.client.proxied import Proxied
 

@@ -1,6 +1,5 @@
 """Answers `explanations`: why a workload waits and who holds the quota of a queue, from the engine of the leader."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -24,8 +23,10 @@ from pykueue.bridge.explanations import (
 from pykueue.bridge.sentences import BY_OWNER, end_text
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.events import owner
-from pykueue.controllers.jobsummaries import dependency, other_of
-from pykueue.controllers.queries import check_leads
+from pykueue.controllers.jobsummaries import dependency
+from pykueue.controllers.queries.group import check_leads
+from pykueue.controllers.queries.owners import finder, job_of
+from pykueue.controllers.queries.readable import readable
 from pykueue.controllers.scheduling import Pump
 from pykueue.engine import model
 from pykueue.engine.decisions import GatedBy
@@ -33,9 +34,9 @@ from pykueue.engine.lifecycle import run_end
 from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.workloadcauses import of_workload
-from pykueue.jobs.batch import JobView, end_of
-from pykueue.jobs.dependencies import GATED, NEVER, Other
-from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, Caller, not_found
+from pykueue.jobs.batch import end_of
+from pykueue.jobs.dependencies import GATED, NEVER
+from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, not_found
 from pykueue.kube.informer import Informer
 
 OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", EXPLANATIONS, WORKLOAD_EXPLANATION, namespaced=True)
@@ -43,11 +44,6 @@ OF_LOCAL_QUEUES: Final = AggregatedResource(
     "localqueues", "localqueue", EXPLANATIONS, QUEUE_EXPLANATION, namespaced=True
 )
 OF_QUEUES: Final = AggregatedResource("clusterqueues", "clusterqueue", EXPLANATIONS, QUEUE_EXPLANATION)
-NAMESPACES_MAX: Final = 16
-"""The rights of a caller are asked in at most so many namespaces; workloads of any others are not named."""
-
-
-EPOCH: Final = "1970-01-01T00:00:00Z"
 
 
 class Explanations:
@@ -88,9 +84,10 @@ class Explanations:
             return causes
         over = held(seen, WorkloadCondition.FINISHED)
         if over is not None:
-            job = self.job_of(seen)
+            job = job_of(self.cluster(), seen)
             said = (None if job is None else end_of(job)) or over
-            since = parse_instant(over.last_transition_time or seen.metadata.creation_timestamp or EPOCH)
+            stamp = over.last_transition_time or seen.metadata.creation_timestamp
+            since = parse_instant(stamp) if stamp else Instant(0)
             ended = end_text(said.type, said.reason, said.message)
             return replace(causes, state=State.FINISHED, since=since, ended=ended)
         if causes.state in (State.INACTIVE, State.STOPPING):
@@ -105,22 +102,9 @@ class Explanations:
 
     def depends(self, seen: Workload) -> str:
         """Which jobs, or what time, the Job of a Workload waits for; empty if it waits for none."""
-        job = self.job_of(seen)
-        if job is None:
-            return ""
-        jobs, within = self.cluster().jobs, seen.metadata.namespace
-
-        def other(name: str) -> Other | None:
-            found = jobs.get(f"{within}/{name}")
-            return None if found is None else other_of(found)
-
-        return dependency(job, other, self.cluster().clock.now())
-
-    def job_of(self, seen: Workload) -> JobView | None:
-        """The Job of a Workload; None if it has none, or if that is not known here."""
-        reference = owner(seen.metadata)
-        job = None if reference is None else self.cluster().jobs.get(f"{seen.metadata.namespace}/{reference.name}")
-        return None if reference is None or job is None or job.metadata.uid != reference.uid else job
+        cluster = self.cluster()
+        job = job_of(cluster, seen)
+        return "" if job is None else dependency(job, finder(cluster, seen.metadata.namespace), cluster.clock.now())
 
     async def of_local_queue(self, call: AggregatedCall) -> bytes:
         """A QueueExplanation of a LocalQueue, in JSON."""
@@ -143,8 +127,9 @@ class Explanations:
     def end(self, workload: model.Workload) -> Instant | None:
         """When a workload is stopped at the latest, by its own maximum or by the deadline of its Job."""
         own = run_end(workload)
-        seen = self.cluster().workloads.get(workload.key)
-        job = None if seen is None else self.job_of(seen)
+        cluster = self.cluster()
+        seen = cluster.workloads.get(workload.key)
+        job = None if seen is None else job_of(cluster, seen)
         if job is None or workload.admitted_at is None:
             return own
         seconds = job.spec.active_deadline_seconds
@@ -152,26 +137,14 @@ class Explanations:
         return min((one for one in (own, deadline) if one is not None), default=None)
 
     async def naming(self, call: AggregatedCall, keys: Iterable[str]) -> Naming:
-        """How the caller knows the workloads of an answer; those of namespaces that he may not list are hidden."""
-        wanted = dict.fromkeys(key.partition("/")[0] for key in keys if key)
-        seen = await readable(call.caller, call.namespace, tuple(wanted))
+        """How the caller knows the workloads of an answer; those of namespaces that they may not list are hidden."""
+        seen = await readable(call.caller, call.namespace, (key.partition("/")[0] for key in keys if key))
         workloads = self.cluster().workloads
 
         def name(key: str) -> str:
             return title(workloads, key, call.namespace) if key.partition("/")[0] in seen else HIDDEN
 
         return name
-
-
-async def readable(caller: Caller, own: str, namespaces: tuple[str, ...]) -> frozenset[str]:
-    """Those of these namespaces in which a caller may list Workloads; `own` is asked first."""
-    if not namespaces:
-        return frozenset()
-    if await caller.may("list", GROUP, "workloads", ""):
-        return frozenset(namespaces)
-    asked = sorted(namespaces, key=lambda one: one != own)[:NAMESPACES_MAX]
-    granted = await asyncio.gather(*(caller.may("list", GROUP, "workloads", one) for one in asked))
-    return frozenset(one for one, may in zip(asked, granted, strict=True) if may)
 
 
 def title(workloads: Informer[Workload], key: str, namespace: str) -> str:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pykueue.controllers.snapshots import question
+from pykueue.controllers.queries.snapshots import question
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Seen, Stopped, Written
 from pykueue.engine.model import Policy, Preemption

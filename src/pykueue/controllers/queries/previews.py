@@ -18,24 +18,26 @@ from pykueue.api.previews import (
     Preview,
     PreviewSpec,
     PreviewStatus,
-    Question,
     possible_names,
     split_target,
 )
 from pykueue.api.query import CLUSTER_PREVIEWS, PREVIEWS
 from pykueue.api.trees import mappings, text
+from pykueue.base.turns import in_steps
+from pykueue.bridge.previews import KIND, Question
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.pendingworkloads import owners_of
-from pykueue.controllers.queries import RETRY_SECONDS, check_leads
-from pykueue.controllers.questions import Questions
-from pykueue.controllers.snapshots import question
+from pykueue.controllers.queries.deadlines import deadlines
+from pykueue.controllers.queries.group import RETRY_SECONDS, check_leads
+from pykueue.controllers.queries.pendingworkloads import owners_of
+from pykueue.controllers.queries.questions import Questions
+from pykueue.controllers.queries.readable import readable
+from pykueue.controllers.queries.snapshots import question
 from pykueue.engine.engine import Engine
 from pykueue.jobs.workload import workload_name
 from pykueue.kube.aggregated import (
     AggregatedCall,
     AggregatedError,
     AggregatedResource,
-    Caller,
     bad_request,
     unavailable,
 )
@@ -48,7 +50,6 @@ from pykueue.kube.port import (
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
     KubeError,
     NotFoundError,
     Resource,
@@ -56,14 +57,10 @@ from pykueue.kube.port import (
 
 OF_NAMESPACE: Final = AggregatedResource(PREVIEWS, "preview", "", PREVIEW, namespaced=True)
 OF_CLUSTER: Final = AggregatedResource(CLUSTER_PREVIEWS, "clusterpreview", "", CLUSTER_PREVIEW)
-KIND: Final = "preview"
-"""The kind of question, as `app.answering` knows it."""
 BODY_MAX: Final = 1024 * 1024
 """The most bytes of changes: more would hold the event loop while they are read."""
 CHANGES_MAX: Final = 1_000
 CHANGE_CHARACTERS_MAX: Final = 1_000
-NAMESPACES_ASKED_MAX: Final = 50
-"""For how many namespaces a caller's rights are asked; workloads of others are counted only."""
 SETTABLE: Final = {"ClusterQueue": CLUSTER_QUEUES, "Cohort": COHORTS, "LocalQueue": LOCAL_QUEUES}
 BODY: Final = msgspec.json.Decoder(Preview)
 STATUS: Final = msgspec.json.Decoder(PreviewStatus)
@@ -89,14 +86,18 @@ class Previews:
             raise unavailable(
                 f"the manager could not read what the changes refer to: {error}", RETRY_SECONDS
             ) from error
+        now = cluster.clock.now()
         parameters = Question(
             asked.spec,
             cluster.settings.loaded,
-            cluster.clock.now(),
+            now,
             objects,
             dict(self.workloads_of((*asked.spec.delete, *jobs_in(asked.spec, call.namespace)))),
             call.namespace,
         )
+        if asked.spec.waits:
+            limits = await in_steps(deadlines(cluster))
+            parameters = replace(parameters, limits=limits, learned=cluster.run_times.learned(now))
         try:
             encoded = msgspec.msgpack.encode(parameters)
         except OverflowError as error:
@@ -183,9 +184,8 @@ class Previews:
     async def shown(self, found: PreviewStatus, call: AggregatedCall) -> PreviewStatus:
         """The answer without the names that the caller may not read."""
         caller = call.caller
-        if not await caller.may("list", GROUP, WORKLOADS.plural, ""):
-            spaces = {one.partition("/")[0] for row in found.affected for one in (row.workload, row.by) if one}
-            found = redacted(found, await readable(caller, spaces))
+        spaces = {one.partition("/")[0] for row in found.affected for one in (row.workload, row.by) if one}
+        found = redacted(found, await readable(caller, call.namespace, spaces))
         if not await caller.may("list", GROUP, CLUSTER_QUEUES.plural, ""):
             locals_ = self.cluster().local_queues.objects.items()
             own = {one.spec.cluster_queue for key, one in locals_ if key.partition("/")[0] == call.namespace}
@@ -225,12 +225,6 @@ def jobs_in(spec: PreviewSpec, namespace: str) -> Iterator[str]:
         if one.get("kind") == JOBS.kind:
             within = text(one, "metadata", "namespace") or namespace or "default"
             yield f"job/{within}/{text(one, 'metadata', 'name')}"
-
-
-async def readable(caller: Caller, namespaces: Iterable[str]) -> frozenset[str]:
-    """The namespaces whose workloads a caller may list; rights are asked for a limited number."""
-    some = sorted(namespaces)[:NAMESPACES_ASKED_MAX]
-    return frozenset([one for one in some if await caller.may("list", GROUP, WORKLOADS.plural, one)])
 
 
 def redacted(found: PreviewStatus, namespaces: frozenset[str]) -> PreviewStatus:

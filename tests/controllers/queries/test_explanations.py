@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykueue.api.names import GROUP
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.explanations import NAMESPACES_MAX, Explanations, readable
+from pykueue.controllers.queries.explanations import Explanations
 from pykueue.controllers.scheduling import Pump
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Synced
@@ -14,43 +13,10 @@ from pykueue.kube.aggregated import AggregatedCall, AggregatedError
 from pykueue.kube.port import JOBS
 from pykueue.testing.kueue import ApiError, Kueue
 from tests.builders import cluster_queue, job, local_queue, pod_spec
+from tests.controllers.queries.callers import Reader
 
 ROOT = "/apis/query.pykueue.io/v1alpha1"
 FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
-
-
-class Reader:
-    """A caller who may list Workloads of some namespaces."""
-
-    name = "ann"
-
-    def __init__(self, *namespaces: str) -> None:
-        self.namespaces = namespaces
-        self.asked: list[str] = []
-
-    async def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
-        assert (verb, group, resource) == ("list", GROUP, "workloads")
-        self.asked.append(namespace)
-        return namespace in self.namespaces
-
-
-async def test_one_who_may_list_everything_is_asked_once() -> None:
-    reader = Reader("")
-    assert await readable(reader, "mine", ("a", "b")) == {"a", "b"}
-    assert reader.asked == [""]
-
-
-async def test_rights_are_asked_by_namespace_and_never_without_need() -> None:
-    reader = Reader("mine", "b")
-    assert await readable(reader, "mine", ("a", "b", "mine")) == {"mine", "b"}
-    assert await readable(Reader(), "mine", ()) == frozenset()
-
-
-async def test_rights_are_asked_in_few_namespaces_the_own_first() -> None:
-    reader = Reader("mine")
-    many = tuple(f"n-{number}" for number in range(100))
-    assert await readable(reader, "mine", (*many, "mine")) == {"mine"}
-    assert len(reader.asked) == NAMESPACES_MAX + 1
 
 
 class Follower:
@@ -204,3 +170,21 @@ def test_a_finished_job_says_how_it_ended(kueue: Kueue) -> None:
         last = found["decisions"][-1]
         assert (last["kind"], last["time"]) == ("Finish", found["since"])
         assert last["text"].startswith(f"finishes: {end}")
+
+
+def test_those_who_were_spared_are_named_to_who_may_list_them(kueue: Kueue) -> None:
+    kueue.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}})
+    policy = {"withinClusterQueue": "LowerPriority"}
+    kueue.apply(FLAVOR, cluster_queue(cpu="4", preemption=policy), local_queue(), local_queue("main", "far", "main"))
+    kueue.apply({**FLAVOR, "kind": "WorkloadPriorityClass", "metadata": {"name": "high"}, "value": 9})
+    kueue.job("stays", queue="main", cpu=2, namespace="far")
+    kueue.job("mine", queue="main", cpu=1)
+    kueue.advance("1m")
+    kueue.job("victim", queue="main", cpu=1)
+    kueue.job("urgent", queue="main", cpu=1, priority="high")
+    found = about(kueue, "victim")["eviction"]
+    assert (found["preemptor"], found["otherCandidates"]) == ("Job urgent", 2)
+    assert found["spared"] == [
+        {"reason": "AdmittedEarlier", "workloads": {"count": 2, "named": ["Job mine", "Job far/stays"]}}
+    ]
+    assert about(kueue, "urgent")["preemption"]["victims"] == {"count": 1, "named": ["Job victim"]}

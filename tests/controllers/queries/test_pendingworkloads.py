@@ -3,7 +3,7 @@
 import pytest
 
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.pendingworkloads import PendingWorkloads
+from pykueue.controllers.queries.pendingworkloads import PendingWorkloads
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Synced
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError

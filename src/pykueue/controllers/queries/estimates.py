@@ -1,12 +1,12 @@
 """Answers when a workload will start: a child process runs the present state forward (`sim.estimates`)."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from pykueue.api.core import ObjectMeta, controller_of
+from pykueue.api.core import ObjectMeta
 from pykueue.api.estimates import ESTIMATE, Estimate, EstimateStatus, StartState, words
 from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.query import ESTIMATES, QUERY_GROUP
@@ -14,20 +14,20 @@ from pykueue.api.workload import Workload, held
 from pykueue.base.turns import in_steps
 from pykueue.base.units import format_instant
 from pykueue.bridge.estimates import KIND, RUNS_DEFAULT, RUNS_MAX, RUNS_MIN, EstimateQuestion
-from pykueue.controllers.calibration import EstimateLog
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.jobsummaries import FOLLOWED_MAX, other_of, queued
-from pykueue.controllers.queries import check_leads
-from pykueue.controllers.questions import Questions
-from pykueue.controllers.snapshots import question
+from pykueue.controllers.jobsummaries import FOLLOWED_MAX, queued
+from pykueue.controllers.queries.calibration import EstimateLog
+from pykueue.controllers.queries.deadlines import deadlines
+from pykueue.controllers.queries.group import check_leads
+from pykueue.controllers.queries.owners import finder, job_of
+from pykueue.controllers.queries.questions import Questions
+from pykueue.controllers.queries.snapshots import question
 from pykueue.engine.engine import Engine
-from pykueue.jobs.dependencies import NEVER, Never, Other, Wait, followed, needs_of, said, verdict
+from pykueue.jobs.dependencies import NEVER, Never, Wait, followed, needs_of, said, verdict
 from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, bad_request, not_found
 
 OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", ESTIMATES, ESTIMATE, namespaced=True)
 ARRIVALS: Final = ("ignored", "learned")
-STEP: Final = 1_000
-"""Jobs that one step of reading limits looks at."""
 SHOWN_MAX: Final = 40
 """Characters of a malformed parameter that an error repeats."""
 STATUS: Final = msgspec.json.Decoder(EstimateStatus)
@@ -54,15 +54,15 @@ class Estimates:
         if found is None:
             now = self.cluster.clock.now()
             learned = self.cluster.run_times.learned(now)
-            asked = EstimateQuestion(key, now, runs, seed, arrivals, await in_steps(self.limits()), learned)
+            asked = EstimateQuestion(key, now, runs, seed, arrivals, await in_steps(deadlines(self.cluster)), learned)
             sent = question(KIND, msgspec.msgpack.encode(asked), engine)
             found = STATUS.decode(await self.questions.ask(call.caller.name, sent))
             # Another replica may have taken over in the meantime, and decided otherwise.
             check_leads(engine)
-            found = replace(found, calibration=self.log.calibration)
             self.log.remember(seen.metadata.uid or "", found)
             if not found.runs_that_start:
                 found = without_start(seen, found)
+        found = replace(found, calibration=self.log.calibration)
         found = replace(found, message=words(found))
         metadata = ObjectMeta(name=call.name, namespace=call.namespace, uid=seen.metadata.uid)
         return msgspec.json.encode(Estimate(metadata=metadata, status=found))
@@ -81,37 +81,18 @@ class Estimates:
 
     def gated(self, seen: Workload, gates: str) -> EstimateStatus:
         """The answer for a Workload that gates keep out of line: what its Job waits for, or the gates."""
-        owner, namespace = controller_of(seen.metadata), seen.metadata.namespace
         by_gates = EstimateStatus(StartState.GATED, reason=f"is gated by {gates}")
-        job = None if owner is None else self.cluster.jobs.get(f"{namespace}/{owner.name}")
-        if owner is None or job is None or job.metadata.uid != owner.uid:
+        job = job_of(self.cluster, seen)
+        needs = None if job is None else needs_of(job.metadata.annotations)
+        if job is None or needs is None:
             return by_gates
-        needs = needs_of(job.metadata.annotations)
-        if needs is None:
-            return by_gates
-
-        def find(name: str) -> Other | None:
-            other = self.cluster.jobs.get(f"{namespace}/{name}")
-            return None if other is None else other_of(other)
-
         now = self.cluster.clock.now()
-        found = verdict(owner.name, needs, followed(needs, find, most=FOLLOWED_MAX), now)
+        others = followed(needs, finder(self.cluster, seen.metadata.namespace), most=FOLLOWED_MAX)
+        found = verdict(job.metadata.name or "", needs, others, now)
         reason = said(found, now) or by_gates.reason
         if isinstance(found, Wait) and not found.left.jobs and found.left.begin is not None:
             return EstimateStatus(StartState.GATED, reason=reason, not_before=format_instant(found.left.begin))
         return EstimateStatus(StartState.NEVER if isinstance(found, Never) else StartState.GATED, reason=reason)
-
-    def limits(self) -> Generator[None, None, Mapping[str, int]]:
-        """How many seconds Jobs may run that declare it, by UID."""
-        jobs = list(self.cluster.jobs.objects.values())
-        found: dict[str, int] = {}
-        for start in range(0, len(jobs), STEP):
-            yield
-            for job in jobs[start : start + STEP]:
-                seconds = job.spec.active_deadline_seconds
-                if seconds is not None and job.metadata.uid:
-                    found[job.metadata.uid] = seconds
-        return found
 
 
 def without_start(seen: Workload, found: EstimateStatus) -> EstimateStatus:

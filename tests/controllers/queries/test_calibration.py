@@ -5,8 +5,8 @@ import pytest
 
 from pykueue.api.estimates import Calibration, EstimateStatus, StartState
 from pykueue.api.workload import Workload
-from pykueue.controllers import calibration
-from pykueue.controllers.calibration import EstimateLog, result
+from pykueue.controllers.queries import calibration
+from pykueue.controllers.queries.calibration import EstimateLog, result
 from pykueue.kube.informer import Change
 
 RANGE = EstimateStatus(StartState.PENDING, earliest="2026-01-01T10:00:00Z", latest="2026-01-01T11:00:00Z")

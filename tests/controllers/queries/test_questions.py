@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pykueue.controllers import questions
-from pykueue.controllers.questions import Questions
+from pykueue.controllers.queries import questions
+from pykueue.controllers.queries.questions import Questions
 from pykueue.kube.aggregated import AggregatedError
 
 

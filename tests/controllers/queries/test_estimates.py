@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from pykueue.api.estimates import Estimate, EstimateStatus, StartState
-from pykueue.controllers.calibration import EstimateLog
-from pykueue.controllers.estimates import Estimates
-from pykueue.controllers.questions import Questions
+from pykueue.controllers.queries.calibration import EstimateLog
+from pykueue.controllers.queries.estimates import Estimates
+from pykueue.controllers.queries.questions import Questions
 from pykueue.engine.facts import Leading
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
 from pykueue.kube.port import JOBS
 from tests.builders import job
+from tests.controllers.queries.test_pendingworkloads import Anyone
 from tests.controllers.running import TEAM, Running, running
-from tests.controllers.test_pendingworkloads import Anyone
 
 ANSWER = EstimateStatus(
     StartState.PENDING,
@@ -71,6 +71,7 @@ async def test_a_workload_that_waits_is_estimated_and_the_estimate_is_compared_w
         assert asked.log.calibration == msgspec.convert({"estimates": 1, "right": 0}, type(asked.log.calibration))
         started = (await asked.ask("waits")).status
         assert (started.state, bool(started.started)) == (StartState.STARTED, True)
+        assert started.calibration == asked.log.calibration, "every answer has it, also one that costs nothing"
         assert (await asked.ask("runs")).status.state is StartState.FINISHED
 
 

@@ -10,15 +10,19 @@ import pytest
 from pykueue.api.config.file import default_configuration
 from pykueue.api.core import ObjectMeta
 from pykueue.api.kueue import LocalQueue, LocalQueueSpec
-from pykueue.api.previews import Affected, Effect, Preview, PreviewSpec, PreviewStatus, Question, QueueChange
+from pykueue.api.previews import Affected, Effect, Preview, PreviewSpec, PreviewStatus, QueueChange
 from pykueue.base.units import Instant
+from pykueue.bridge.previews import Question
+from pykueue.bridge.runtimes import JobKind, Learned, RunTimes
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.previews import BODY_MAX, NAMESPACES_ASKED_MAX, Previews, readable
-from pykueue.controllers.questions import Questions
-from pykueue.controllers.snapshots import framed
+from pykueue.controllers.queries.previews import BODY_MAX, Previews
+from pykueue.controllers.queries.questions import Questions
+from pykueue.controllers.queries.snapshots import framed
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Synced
+from pykueue.jobs.batch import JobSpec, JobView
 from pykueue.kube.aggregated import AggregatedCall, AggregatedError
+from tests.controllers.queries.callers import Reader
 
 ANSWER = PreviewStatus(
     affected=(
@@ -27,26 +31,15 @@ ANSWER = PreviewStatus(
         Affected("blue/b", Effect.STARTS),
         Affected("blue/d", Effect.STARTS),
         Affected("green/e", Effect.MOVES),
+        Affected("green/f", Effect.STARTS_LATER, start="2026-01-01T00:05:00Z", wait_seconds=300),
     ),
     more={"Moves": 3},
     queues=(QueueChange("main"), QueueChange("other")),
 )
 
 
-class User:
-    """A caller with the right to list workloads of some namespaces."""
-
-    name = "ann"
-
-    def __init__(self, *namespaces: str, queues: bool = False) -> None:
-        self.namespaces = namespaces
-        self.queues = queues
-        self.asked = 0
-
-    async def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
-        self.asked += 1
-        assert (verb, group) == ("list", "kueue.x-k8s.io")
-        return self.queues if resource == "clusterqueues" else namespace in self.namespaces
+RUN_TIMES = RunTimes()
+RUN_TIMES.add(JobKind("red/main", (("cpu", 1000),)), Instant(1), "uid", 30)
 
 
 class Answered(Questions):
@@ -87,7 +80,14 @@ def previews(asked: Questions) -> Previews:
         clock=SimpleNamespace(now=lambda: Instant(7)),
         workloads=Objects(),
         namespaces=Objects(),
-        jobs=Objects({"red/known": SimpleNamespace(metadata=ObjectMeta("known", "red", uid="1"))}),
+        jobs=Objects(
+            {
+                "red/known": JobView(
+                    metadata=ObjectMeta("known", "red", uid="1"), spec=JobSpec(active_deadline_seconds=60)
+                )
+            }
+        ),
+        run_times=RUN_TIMES,
         cohorts=Objects(),
         cluster_queues=Objects({"main": object(), "a": object(), "a.b": object()}),
         local_queues=Objects({"red/main": local}),
@@ -97,7 +97,7 @@ def previews(asked: Questions) -> Previews:
     return Previews(lambda: cast(Cluster, cluster), lambda: engine, asked)
 
 
-async def ask(user: User, spec: PreviewSpec, namespace: str = "red", asked: Questions | None = None) -> PreviewStatus:
+async def ask(user: Reader, spec: PreviewSpec, namespace: str = "red", asked: Questions | None = None) -> PreviewStatus:
     body = msgspec.json.encode(Preview(spec=spec))
     call = AggregatedCall("v1alpha1", "previews", namespace, "", user, {}, body)
     found = msgspec.json.decode(await previews(asked or Answered()).answer(call), type=Preview)
@@ -110,37 +110,30 @@ async def ask(user: User, spec: PreviewSpec, namespace: str = "red", asked: Ques
 
 
 async def test_a_user_of_one_namespace_sees_counts_of_the_others() -> None:
-    found = await ask(User("red"), PreviewSpec())
+    found = await ask(Reader("red"), PreviewSpec())
     assert [one.workload for one in found.affected] == ["red/a", "red/c"]
-    assert found.hidden == {"Starts": 2, "Moves": 1}
+    assert found.hidden == {"Starts": 2, "Moves": 1, "StartsLater": 1}
     assert found.count(Effect.MOVES) == 4
     assert "blue" not in msgspec.json.encode(found).decode()
     assert [one.name for one in found.queues] == ["main"]
 
 
 async def test_who_may_list_everything_sees_everything() -> None:
-    found = await ask(User("", queues=True), PreviewSpec())
+    found = await ask(Reader("", queues=True), PreviewSpec())
     assert found.affected == ANSWER.affected
     assert (found.hidden, found.queues) == ({}, ANSWER.queues)
-
-
-async def test_rights_are_asked_for_a_limited_number_of_namespaces() -> None:
-    names = [f"n{number:03}" for number in range(NAMESPACES_ASKED_MAX * 2)]
-    user = User(*names)
-    assert await readable(user, names) == frozenset(names[:NAMESPACES_ASKED_MAX])
-    assert user.asked == NAMESPACES_ASKED_MAX
 
 
 async def test_the_child_gets_what_the_changes_refer_to() -> None:
     asked = Answered()
     spec = PreviewSpec(({"kind": "Job", "metadata": {"name": "j"}},), set=("cq/a.b.cpu=1", "cq/no.cpu=1", "x"))
-    await ask(User(""), spec, "", asked)
+    await ask(Reader(""), spec, "", asked)
     found = [(one["kind"], one["metadata"]["name"]) for one in asked.question.objects]
     assert [one for one in found if one[0] == "ClusterQueue"] == [("ClusterQueue", "a.b"), ("ClusterQueue", "a")]
     assert ("WorkloadPriorityClass", "high") in found
     assert (asked.question.now, asked.question.namespace) == (7, "")
     # What is refused in the end is not read.
-    await ask(User(""), spec, "red", asked)
+    await ask(Reader(""), spec, "red", asked)
     assert "ClusterQueue" not in {one["kind"] for one in asked.question.objects}
     assert asked.question.namespace == "red"
 
@@ -148,8 +141,17 @@ async def test_the_child_gets_what_the_changes_refer_to() -> None:
 async def test_the_child_learns_which_names_of_new_jobs_are_taken() -> None:
     asked = Answered()
     jobs = tuple({"kind": "Job", "metadata": {"name": name}} for name in ("known", "new"))
-    await ask(User(""), PreviewSpec(jobs), "red", asked)
+    await ask(Reader(""), PreviewSpec(jobs), "red", asked)
     assert list(asked.question.jobs) == ["red/known"]
+
+
+async def test_only_a_question_about_waits_is_sent_with_run_times() -> None:
+    asked = Answered()
+    await ask(Reader(""), PreviewSpec(), "red", asked)
+    assert (asked.question.limits, asked.question.learned) == ({}, Learned())
+    await ask(Reader(""), PreviewSpec(waits=True), "red", asked)
+    assert asked.question.limits == {"1": 60}
+    assert [one.seconds for one in asked.question.learned.kinds] == [(30,)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ async def test_the_child_learns_which_names_of_new_jobs_are_taken() -> None:
     ],
 )
 async def test_what_is_no_question_is_refused(body: bytes, code: int, words: str) -> None:
-    call = AggregatedCall("v1alpha1", "previews", "red", "", User(), {}, body)
+    call = AggregatedCall("v1alpha1", "previews", "red", "", Reader(), {}, body)
     with pytest.raises(AggregatedError) as caught:
         await previews(Answered()).answer(call)
     assert (caught.value.code, words in caught.value.message) == (code, True), caught.value.message

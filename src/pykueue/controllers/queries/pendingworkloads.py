@@ -16,7 +16,7 @@ from pykueue.api.workload import Workload
 from pykueue.base.turns import in_steps
 from pykueue.bridge.pendingrows import rows_of_local_queue, rows_of_queue
 from pykueue.controllers.cluster import Cluster
-from pykueue.controllers.queries import check_leads
+from pykueue.controllers.queries.group import check_leads
 from pykueue.engine.engine import Engine
 from pykueue.kube.aggregated import (
     AggregatedCall,
