@@ -72,7 +72,7 @@ def test_who_was_removed_stays_out_and_who_got_a_new_token_needs_it(folder: Fold
     folder.write("second")
     done = folder.restore(file)
     assert done.exit_code == 0, done.output
-    assert "users are those of today" in done.output
+    assert "the current users are kept" in done.output
     assert folder.knows(admin, ann, bob, again, carl, dora) == [ADMIN, "", "", "bob", "carl", "dora"]
     assert folder.beside() == {"second"}
     assert not (folder.path / "users.json.old").exists()
@@ -96,10 +96,10 @@ def test_users_of_the_backup_are_named_and_confirmed(folder: Folder, file: Path)
     done = folder.restore(file, "--users-from-backup", "--yes")
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[:4] == [
-        f"The users of {file} replace those of today:",
-        "  ann: has no access today, and gets in again as user",
-        "  bob: gets in again with the credentials of the backup; those of today are revoked",
-        "  dora: has access today, and loses it",
+        f"The users of {file} replace the current users:",
+        "  ann: currently has no access, and regains access as user",
+        "  bob: regains access with the credentials of the backup; the current ones are revoked",
+        "  dora: loses access",
     ]
     assert len(done.output.splitlines()) == 5, "nothing changes for carl and finn, nor for a guest whose time is over"
     assert folder.knows(*tokens) == ["ann", "bob", "carl", "finn"]

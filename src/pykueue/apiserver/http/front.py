@@ -111,10 +111,13 @@ class Front:
         call = request_info(request.verb, request.path, request.query)
         return call is not None and call.group in self.aggregated.groups
 
-    async def answer(self, request: Request) -> Response:
-        """The response to a request; errors are responses too."""
+    async def answer(self, request: Request, who: Identity | None = None) -> Response:
+        """The response to a request; errors are responses too.
+
+        A caller in this process that has identified the user itself gives that user; credentials are not read then.
+        """
         try:
-            return await self.route(request)
+            return await self.route(request, who)
         except StatusError as error:
             return error_response(error)
         except RecursionError:
@@ -123,11 +126,12 @@ class Front:
             LOG.exception("%s %s failed", request.verb, request.path)
             return error_response(internal("the server failed on this call; its log says how"))
 
-    async def route(self, request: Request) -> Response:
+    async def route(self, request: Request, who: Identity | None = None) -> Response:
         """The response to a request; refusals are raised as `StatusError`."""
         if len(request.body) > BODY_MAX:
             raise too_large()
-        who = self.access.authenticate(request.headers, request.certificate)
+        if who is None:
+            who = self.access.authenticate(request.headers, request.certificate)
         name_task(f"{request.verb} {request.path} by {who.name}")
         call = request_info(request.verb, request.path, request.query)
         if call is None:

@@ -14,8 +14,8 @@ import socket
 import ssl
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -53,6 +53,8 @@ GRACE_SECONDS: Final = 0.3
 """The time that requests in flight get at shutdown."""
 LINGER_SECONDS: Final = 0.2
 """How long a client whose body was refused has to read the response before the connection is closed."""
+UNREAD_BYTES: Final = 64 * 1024
+"""A body that a page has not read is read up to this size, so that the connection can be used again."""
 BACKLOG: Final = 512
 PORT_MAX: Final = 65535
 READS: Final = ("GET", "HEAD")
@@ -82,6 +84,19 @@ class ListenError(Exception):
     """The server cannot listen at an address: what is wrong, and what to do."""
 
 
+class Pages(Protocol):
+    """Serves a web page below a path; it identifies its users itself."""
+
+    root: str
+    """The path: it and everything below it is the page's."""
+
+    async def user(self, request: Request) -> str:
+        """The user of a request; empty if it has none."""
+
+    async def answer(self, request: Request, read: Callable[[int], Awaitable[bytes]]) -> Response:
+        """The response to a request without its body, which `read` reads up to a limit; errors are responses, too."""
+
+
 class Server:
     """Serves a Front at an address; without a TLS context in plain text, for tests only."""
 
@@ -109,6 +124,8 @@ class Server:
         self.bodies: Counter[str] = Counter()
         """Bytes of bodies in flight, by user."""
         self.readers = Readers()
+        self.pages: Pages | None = None
+        """A web page that is served beside the API."""
         self.streams = 0
         """The number of open watches, logs and connections to containers."""
 
@@ -160,9 +177,11 @@ class Server:
         """Handle a request on a connection whose user is known."""
         try:
             head = head_of(request)
+            if self.pages is not None and is_below(self.pages.root, head.path):
+                return await self.page(request, head, acceptor, self.pages)
             who = self.front.access.authenticate(head.headers, head.certificate)
-            if who != ANONYMOUS and not acceptor.identify(request.protocol, who.name):
-                raise too_many_connections(who.name)
+            if who != ANONYMOUS:
+                self.identify(request, acceptor, who.name)
             if who == ANONYMOUS and request.can_read_body:
                 # No request that anonymous clients may make has a body, so it is not read.
                 return await refused(request, await self.front.answer(head))
@@ -177,6 +196,46 @@ class Server:
                 return await Connection(request, response.upgrade, self.front.objects.turns).run()
             finally:
                 self.streams -= 1
+        return await self.sent(request, response)
+
+    async def page(
+        self, request: web.BaseRequest, head: Request, acceptor: Acceptor, pages: Pages
+    ) -> web.StreamResponse:
+        """Serve a web page; its users are counted like those of the API."""
+
+        async def read(limit: int) -> bytes:
+            return await self.page_body(request, limit)
+
+        # Before the answer, which may take longer than a connection may stay anonymous.
+        self.identify(request, acceptor, await pages.user(head))
+        response = await pages.answer(head, read)
+        self.identify(request, acceptor, response.reader)
+        if isinstance(response.body, bytes) and request.can_read_body and not request.content.at_eof():
+            try:
+                await self.page_body(request, UNREAD_BYTES)
+            except StatusError:
+                return await refused(request, response)
+        return await self.sent(request, response)
+
+    def identify(self, request: web.BaseRequest, acceptor: Acceptor, user: str) -> None:
+        """Count a connection for a user; raises `StatusError` if that user has too many."""
+        if user and not acceptor.identify(request.protocol, user):
+            raise too_many_connections(user)
+        USER.set(user)
+
+    async def page_body(self, request: web.BaseRequest, limit: int) -> bytes:
+        """The body of a request to a page; raises `StatusError` if it is too large or too slow."""
+        if (request.content_length or 0) > limit:
+            raise too_large()
+        body = bytearray()
+        async for piece in pieces_of(request):
+            body += piece
+            if len(body) > limit:
+                raise too_large()
+        return bytes(body)
+
+    async def sent(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
+        """Send a response, complete or streamed."""
         if isinstance(response.body, bytes):
             return await self.whole(request, response, response.body)
         self.streams += 1
@@ -272,6 +331,11 @@ class Server:
         """The Front's response; users take turns, so that many requests of one do not delay those of others."""
         await self.front.objects.turns.take(REQUEST_MICROS)
         return await self.front.answer(call)
+
+
+def is_below(root: str, path: str) -> bool:
+    """Whether a path is this one, or below it."""
+    return path == root or path.startswith(f"{root}/")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -101,7 +101,7 @@ def unit(command: Sequence[str], *, data: Path, root: bool, terminates: bool) ->
     try:
         text.encode()
     except UnicodeEncodeError:
-        fail("--install: a systemd unit is UTF-8 text, and an option is not; use other file names")
+        fail("--install: an option is not valid UTF-8, which systemd units require; use other file names")
     return text
 
 

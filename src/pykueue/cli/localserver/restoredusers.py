@@ -52,16 +52,18 @@ def differences(today: Mapping[str, User], then: Mapping[str, User], at: Instant
         now, back = admitted(today.get(name), at), admitted(then.get(name), at)
         if back is None:
             if now is not None:
-                lines.append(f"{name}: has access today, and loses it")
+                lines.append(f"{name}: loses access")
             continue
         role = f" as {back.role}" if now is None or now.role != back.role else ""
         if now is None:
-            why = "has no access today" if name in today else "is unknown today"
-            lines.append(f"{name}: {why}, and gets in again{role}")
+            why = "currently has no access" if name in today else "is currently unknown"
+            lines.append(f"{name}: {why}, and regains access{role}")
         elif now.credentials != back.credentials:
-            lines.append(f"{name}: gets in again{role} with the credentials of the backup; those of today are revoked")
+            lines.append(
+                f"{name}: regains access{role} with the credentials of the backup; the current ones are revoked"
+            )
         elif now != back:
-            lines.append(f"{name}: has other rights or another expiry again{role}")
+            lines.append(f"{name}: gets the permissions and expiry of the backup{role}")
     return lines
 
 

@@ -26,6 +26,7 @@ from pykueue.app.machine import ApplyError, Up, UpPlan
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.cli.amounts import readable
+from pykueue.cli.localserver.pagemount import PageMount
 from pykueue.cli.localserver.report import Report
 from pykueue.cli.queues.examples import TEAMS, example
 from pykueue.cli.queues.quotas import nominal
@@ -44,10 +45,10 @@ PORT: Final = 7443
 SWITCH_SECONDS: Final = 0.0005
 QUOTA_FLAGS: Final = {"cpu": "--cpu", "memory": "--memory", GPU: "--gpu"}
 """The options of `pykueue queue set`."""
-READING: Final = "Note: stored objects are still being read; jobs are accepted, and start once that is done."
+READING: Final = "Note: stored objects are still being loaded; jobs are accepted, and start when that is complete."
 FULL: Final = (
-    "Note: the disk of the data directory is full up to the space that is kept for the database; new objects are "
-    "refused until objects or files are deleted."
+    "Note: the disk of the data directory is full except for the space reserved for the database; new "
+    "objects are rejected until objects or files are deleted."
 )
 
 
@@ -120,6 +121,7 @@ async def attend(wanted: UpOptions, report: Report) -> int:
         report.fail(str(error))
     except OSError as error:
         report.fail(unwritable(error, wanted.data))
+    up.server.pages = page = PageMount(up)
     try:
         try:
             await up.start()
@@ -143,6 +145,7 @@ async def attend(wanted: UpOptions, report: Report) -> int:
         LOG.exception("server: stopping after an internal error data=%s", wanted.data)
         return 1
     finally:
+        page.close()
         await up.stop()
     LOG.info("server: stopped data=%s", wanted.data)
     return 0
@@ -200,7 +203,7 @@ def overcommitted(machine: Machine) -> list[str]:
     """Notes about capacity that is offered and does not exist."""
     present = {"cpu": present_cpus() * 1000, "memory": present_memory()}
     return [
-        f"Note: {flag} offers {readable(name, offered)} {name}, more than the {readable(name, present[name])} of this "
+        f"Note: {flag} sets {readable(name, offered)} {name}, more than the {readable(name, present[name])} of this "
         f"machine; {effect}."
         for flag, name, offered, effect in (
             ("--cpus", "cpu", machine.cpus_milli, "jobs will share them"),
@@ -228,7 +231,7 @@ def unowned(owners: Sequence[Tree], cohorts: Sequence[Tree], present: Mapping[st
     flags = "".join(f" {QUOTA_FLAGS[name]} N" for name in left)
     listed = ", ".join(f"{readable(name, amount)} {name}" for name, amount in left.items())
     return [
-        f"Note: no queue owns {listed}; to give it to a queue, set its whole quota: "
+        f"Note: no queue has quota for {listed}; to assign it to a queue, set its total quota: "
         f"`pykueue queue set {queue}{flags}{data}`."
     ]
 

@@ -1,0 +1,82 @@
+// Whether what the page shows is still true, and since when it may not be.
+import type { JSX } from "preact";
+import { durationText } from "../model/amounts";
+import { clockText, now } from "../model/times";
+import { useTick } from "../state/hooks";
+import { live, useLive } from "../state/live";
+import { Icon } from "./icon";
+import { Name } from "./text";
+
+/** A word in the header. */
+export function LiveSign(): JSX.Element {
+  const { connection, overview } = useLive("connection", "overview");
+  const stale = connection.state === "lost" || Boolean(overview?.meta.stale);
+  const [icon, tone, text] =
+    connection.state === "ended"
+      ? ["failed", "tone-bad", "Ended"]
+      : connection.state === "connecting"
+        ? ["pending", "tone-muted", "Connecting"]
+        : stale
+          ? ["failing", "tone-bad", "Stale"]
+          : ["dot", "tone-good", "Live"];
+  return (
+    <span class="live">
+      <Icon name={icon} tone={tone} />
+      {text}
+    </span>
+  );
+}
+
+/** A sentence above the view while something is wrong. */
+export function Banner(): JSX.Element {
+  const { connection, overview } = useLive("connection", "overview");
+  const stale = overview?.meta.stale;
+  return (
+    <div role="status" aria-live="polite">
+      {connection.state === "ended" && (
+        <p class="banner bad">
+          <Icon name="failed" tone="tone-bad" />
+          <span>
+            This session has ended{overview && "; what is shown is from its last moment"}. Run{" "}
+            <code>pykueue dashboard</code> to open a new one.
+          </span>
+        </p>
+      )}
+      {connection.state === "lost" && (
+        <Lost since={connection.since} nextTry={connection.nextTry} problem={connection.problem} />
+      )}
+      {connection.state === "live" && stale && (
+        <p class="banner bad">
+          <Icon name="failing" tone="tone-bad" />
+          <span>
+            Stale since {clockText(overview?.meta.asOf, true)}: <Name text={stale} most={500} />.
+          </span>
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Lost({ since, nextTry, problem }: { since: number; nextTry: number; problem: string }): JSX.Element {
+  return (
+    <p class="banner bad">
+      <Icon name="failing" tone="tone-bad" />
+      <span>
+        Stale since {clockText(new Date(since).toISOString(), true, now())}: <Name text={problem} most={300} />.{" "}
+        <Countdown nextTry={nextTry} />
+      </span>
+      <button type="button" onClick={() => live.retry()}>
+        Try now
+      </button>
+    </p>
+  );
+}
+
+/** Hidden from screen readers, which would read it out every second. */
+function Countdown({ nextTry }: { nextTry: number }): JSX.Element {
+  useTick();
+  const left = (nextTry - Date.now()) / 1000;
+  return (
+    <span aria-hidden="true">{left > 0.5 ? `Next attempt in ${durationText(Math.ceil(left))}.` : "Trying again…"}</span>
+  );
+}

@@ -1,0 +1,382 @@
+// One queue: its quota, its line, who runs, who borrows, its rules in words.
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { explain } from "../api/calls";
+import type { Explanation, Neighbour, Policy, Usage } from "../api/types";
+import { amountText, requestsText, resourceText } from "../model/amounts";
+import { keyOf } from "../model/filter";
+import type { JobRow } from "../model/filter";
+import { jobLink, jobsLink, whatIfLink } from "../model/route";
+import { counted } from "../model/text";
+import { Bar } from "../parts/bar";
+import { Eta } from "../parts/eta";
+import { Icon } from "../parts/icon";
+import { Sentences } from "../parts/sentences";
+import { Table } from "../parts/table";
+import type { Column } from "../parts/table";
+import { Ago, Empty, JobLink, Name, Panel, Problem, QueueLink, State, Until, Wide } from "../parts/text";
+import { useEstimates } from "../state/estimates";
+import { useCall, useNarrow, useTitle } from "../state/hooks";
+import { useLive } from "../state/live";
+import { clusterQueueOf } from "../state/queues";
+
+/** Estimates are costly, so only the head of the line gets them. */
+const ESTIMATED = 8;
+const WAITING = new Set(["PENDING", "HELD"]);
+
+export function QueueView({ name }: { name: string }): JSX.Element {
+  const state = useLive("jobs", "overview");
+  const { overview, complete, jobsVersion } = state;
+  useTitle(name);
+  const mine = useMemo(
+    () => state.active().filter((job) => clusterQueueOf(job) === name),
+    [name, jobsVersion, overview?.policies],
+  );
+  const waiting = useMemo(() => mine.filter((job) => WAITING.has(job.state)).sort(inLine), [mine]);
+  const running = useMemo(
+    () => mine.filter((job) => !WAITING.has(job.state)).sort((left, right) => left.sinceMillis - right.sinceMillis),
+    [mine],
+  );
+  const usages = overview?.queues.filter((row) => row.kind !== "cohort" && row.name === name) ?? [];
+  const policy = overview?.policies[name];
+  const local = usages[0]?.kind === "localqueue" || (!usages.length && !policy);
+  const namespace = local ? (mine[0]?.namespace ?? "") : "";
+  const found = useCall(`${local} ${namespace} ${usages[0]?.running ?? 0} ${usages[0]?.pending ?? 0}`, (signal) =>
+    explain(local ? "localqueue" : "clusterqueue", namespace, name, signal),
+  );
+  if (overview && complete && !usages.length && !policy && !mine.length && found.error)
+    return <NoQueue name={name} problem={found.error} />;
+  return (
+    <>
+      <div class="title-line">
+        <h1>
+          <Name text={name} most={253} />
+        </h1>
+        <span class="muted">
+          {local ? (
+            "LocalQueue"
+          ) : policy?.cohort ? (
+            <>
+              ClusterQueue in cohort <Name text={policy.cohort} />
+            </>
+          ) : (
+            "ClusterQueue without a cohort"
+          )}
+        </span>
+        {policy?.stopPolicy && policy.stopPolicy !== "None" && (
+          <span class="tag tag-bad">
+            <Icon name="held" /> stopped: <Name text={policy.stopPolicy} />
+          </span>
+        )}
+        {!local && (
+          <a class="button" href={whatIfLink([], name)}>
+            What if…
+          </a>
+        )}
+      </div>
+      <UsagePanel usages={usages} policy={policy} />
+      <LinePanel jobs={waiting} name={name} complete={complete} />
+      <RunningPanel jobs={running} name={name} complete={complete} />
+      <div class="two">
+        <BorrowPanel found={found.value?.object ?? null} error={found.error} />
+        <RulesPanel policy={policy} local={local} />
+      </div>
+      {found.value?.object.tree && (
+        <Panel title="Explanation" id="explain-title">
+          <Sentences tree={found.value.object.tree} subject={name} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+/** By place; jobs that have none, such as held ones, come last. */
+const inLine = (left: JobRow, right: JobRow): number =>
+  (left.place ?? 1e9) - (right.place ?? 1e9) || left.sinceMillis - right.sinceMillis;
+
+function NoQueue({ name, problem }: { name: string; problem: string }): JSX.Element {
+  return (
+    <div class="empty">
+      <h1>
+        No queue <Name text={name} />
+      </h1>
+      <Problem text={problem} />
+      <p>
+        <a href="#/">Go to the overview</a>, which lists all queues that you may see.
+      </p>
+    </div>
+  );
+}
+
+function UsagePanel({ usages, policy }: { usages: Usage[]; policy: Policy | undefined }): JSX.Element {
+  const limit = (usage: Usage, which: "borrowingLimit" | "lendingLimit"): string => {
+    const found = policy?.limits?.find((one) => one.flavor === usage.flavor && one.resource === usage.resource)?.[
+      which
+    ];
+    return found || (policy?.cohort ? "none" : "–");
+  };
+  return (
+    <Panel title="Quota" id="usage-title">
+      {usages.length === 0 ? (
+        <Empty>No quota of this queue is known to you.</Empty>
+      ) : (
+        <Wide label="Quota">
+          <table class="plain-table usage">
+            <thead>
+              <tr>
+                <th scope="col">Flavor</th>
+                <th scope="col">Resource</th>
+                <th scope="col" class="usage-bar">
+                  Use
+                </th>
+                <th scope="col" class="num">
+                  Used
+                </th>
+                <th scope="col" class="num">
+                  Nominal
+                </th>
+                <th scope="col" class="num">
+                  Borrowed
+                </th>
+                <th scope="col" class="num">
+                  Borrowing limit
+                </th>
+                <th scope="col" class="num">
+                  Lending limit
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {usages.map((usage) => (
+                <tr key={`${usage.flavor} ${usage.resource}`}>
+                  <td>
+                    <Name text={usage.flavor} />
+                  </td>
+                  <td title={usage.resource}>
+                    <Name text={resourceText(usage.resource)} />
+                  </td>
+                  <td class="usage-bar">
+                    <Bar usage={usage} />
+                  </td>
+                  <td class="num">{amountText(usage.used, usage.unit)}</td>
+                  <td class="num">{amountText(usage.nominal, usage.unit)}</td>
+                  <td class="num">{usage.borrowed ? amountText(usage.borrowed, usage.unit) : "0"}</td>
+                  <td class="num">
+                    <Name text={limit(usage, "borrowingLimit")} />
+                  </td>
+                  <td class="num">
+                    <Name text={limit(usage, "lendingLimit")} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </Panel>
+  );
+}
+
+function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+  const narrow = useNarrow();
+  const head = jobs
+    .slice(0, ESTIMATED)
+    .filter((job) => job.state === "PENDING")
+    .map(keyOf);
+  const answers = useEstimates(head);
+  const asked = new Set(head);
+  const eta = (job: JobRow): JSX.Element =>
+    asked.has(job.key) ? (
+      <Eta answers={answers} job={job.key} />
+    ) : (
+      <a href={jobLink(job.namespace, job.name)} tabIndex={-1} class="muted">
+        see job
+      </a>
+    );
+  const columns: Column<JobRow>[] = narrow
+    ? [
+        { id: "place", title: "Place", numeric: true, cell: (job) => job.place ?? "–" },
+        {
+          id: "job",
+          title: "Job",
+          cell: (job, tab) => (
+            <>
+              <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />
+              <span class="second">
+                <Ago at={job.since || job.submitted} /> ·{" "}
+                {asked.has(job.key) && (
+                  <>
+                    <Eta answers={answers} job={job.key} /> ·{" "}
+                  </>
+                )}
+                <Name text={job.reason} most={100} />
+              </span>
+            </>
+          ),
+        },
+      ]
+    : [
+        { id: "place", title: "Place", numeric: true, cell: (job) => job.place?.toLocaleString("en-US") ?? "–" },
+        {
+          id: "job",
+          title: "Job",
+          cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
+        },
+        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        {
+          id: "asks",
+          title: "Requests",
+          cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
+        },
+        { id: "since", title: "Waiting for", numeric: true, cell: (job) => <Ago at={job.since || job.submitted} /> },
+        { id: "eta", title: "Estimated start", cell: eta },
+        {
+          id: "reason",
+          title: "Reason",
+          cell: (job) => (job.state === "HELD" ? <State state="HELD" /> : <Name text={job.reason} most={160} />),
+        },
+      ];
+  const aside = (
+    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{counted(jobs.length, "job")}</a>
+  );
+  return (
+    <Panel title="Waiting, in order" id="line-title" aside={jobs.length > 0 && aside}>
+      {jobs.length === 0 ? (
+        <Empty>{complete ? "No job waits in this queue." : "The jobs are being loaded…"}</Empty>
+      ) : (
+        <Table
+          label="Waiting jobs in order"
+          class="line-table"
+          columns={columns}
+          rows={jobs}
+          rowKey={(job) => job.key}
+          rowHeight={narrow ? 60 : 30}
+          onOpen={(job) => (location.hash = jobLink(job.namespace, job.name))}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function RunningPanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+  const narrow = useNarrow();
+  const limit = (job: JobRow): JSX.Element =>
+    job.deadline ? <Until at={job.deadline} /> : <span class="muted">no limit</span>;
+  const columns: Column<JobRow>[] = narrow
+    ? [
+        {
+          id: "job",
+          title: "Job",
+          cell: (job, tab) => (
+            <>
+              <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />
+              <span class="second">
+                <State state={job.state} /> · <Ago at={job.since} /> ·{" "}
+                <Name text={requestsText(job.requests)} most={60} />
+              </span>
+            </>
+          ),
+        },
+      ]
+    : [
+        { id: "state", title: "State", cell: (job) => <State state={job.state} /> },
+        {
+          id: "job",
+          title: "Job",
+          cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
+        },
+        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        {
+          id: "asks",
+          title: "Holds",
+          cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
+        },
+        { id: "since", title: "Running for", numeric: true, cell: (job) => <Ago at={job.since} /> },
+        { id: "eta", title: "Stopped in", cell: limit },
+      ];
+  const aside = (
+    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{counted(jobs.length, "job")}</a>
+  );
+  return (
+    <Panel title="Running" id="running-title" aside={jobs.length > 0 && aside}>
+      {jobs.length === 0 ? (
+        <Empty>{complete ? "No job runs in this queue." : "The jobs are being loaded…"}</Empty>
+      ) : (
+        <Table
+          label="Running jobs"
+          class="line-table"
+          columns={columns}
+          rows={jobs}
+          rowKey={(job) => job.key}
+          rowHeight={narrow ? 60 : 30}
+          onOpen={(job) => (location.hash = jobLink(job.namespace, job.name))}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function Neighbours({ title, rows, verb }: { title: string; rows: Neighbour[]; verb: string }): JSX.Element | null {
+  if (!rows.length) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul class="plain">
+        {rows.map((row) => (
+          <li key={`${row.clusterQueue} ${row.flavor} ${row.resource}`}>
+            <QueueLink name={row.clusterQueue} /> {verb} {row.amount} <Name text={resourceText(row.resource)} /> of
+            flavor <Name text={row.flavor} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function BorrowPanel({ found, error }: { found: Explanation | null; error: string }): JSX.Element {
+  const nothing = found && !found.borrowers?.length && !found.lenders?.length;
+  return (
+    <Panel title="Who borrows from whom" id="borrow-title">
+      {error && !found && <Problem text={error} />}
+      {!found && !error && <Empty>Asking the scheduler…</Empty>}
+      {nothing && <Empty>No queue of its cohort borrows, and none leaves quota unused that it could borrow.</Empty>}
+      {found && <Neighbours title="Queues that borrow" rows={found.borrowers ?? []} verb="borrows" />}
+      {found && <Neighbours title="Queues that leave quota unused" rows={found.lenders ?? []} verb="leaves unused" />}
+    </Panel>
+  );
+}
+
+function RulesPanel({ policy, local }: { policy: Policy | undefined; local: boolean }): JSX.Element {
+  const locals = policy?.localQueues ?? [];
+  return (
+    <Panel title="Rules" id="rules-title">
+      {policy ? (
+        <>
+          <ul>
+            {(policy.words ?? []).map((word) => (
+              <li key={word}>
+                <Name text={word} most={500} />
+              </li>
+            ))}
+          </ul>
+          <h3>LocalQueues that lead here</h3>
+          {locals.length ? (
+            <p class="muted">
+              {locals.slice(0, 50).map((one, index) => (
+                <span key={one}>
+                  {index > 0 && ", "}
+                  <Name text={one} />
+                </span>
+              ))}
+              {locals.length > 50 && ` and ${locals.length - 50} more`}
+            </p>
+          ) : (
+            <p class="muted">None: no job can be submitted to this queue.</p>
+          )}
+        </>
+      ) : (
+        <Empty>{local ? "You may not read ClusterQueues, which hold the rules." : "Its rules are not known."}</Empty>
+      )}
+    </Panel>
+  );
+}

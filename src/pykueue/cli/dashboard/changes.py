@@ -1,0 +1,93 @@
+"""What changed in the last hour: jobs that were submitted, started, were preempted or ended. Pure."""
+
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from typing import Final, Literal
+
+from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
+from pykueue.base.struct import Wire
+from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
+
+HOUR_MICROS: Final = 60 * 60 * MICROS
+CHANGES_MAX: Final = 200
+WAITS: Final = frozenset({JobState.PENDING, JobState.HELD})
+RUNS: Final = frozenset({JobState.RUNNING, JobState.FAILING})
+
+What = Literal["started", "finished", "failed", "preempted", "submitted", "cancelled"]
+ENDS: Final[dict[JobState, What]] = {
+    JobState.COMPLETED: "finished",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "cancelled",
+}
+
+
+class Occurrence(Wire, omit_defaults=False):
+    """Something that happened to a job."""
+
+    at: str
+    kind: What
+    job: str
+    namespace: str
+    queue: str
+    text: str = ""
+
+
+def of_row(row: JobSummary, what: What, at: str, text: str = "") -> Occurrence:
+    """Something that happened to a job that is listed."""
+    return Occurrence(at, what, row.name, row.namespace, row.queue, text)
+
+
+def of_end(end: FinishedJob) -> Occurrence:
+    """The end of a job."""
+    said = end.reason
+    if not said and end.state is JobState.COMPLETED:
+        said = f"ran for {end.ran_seconds} s" if end.started else ""
+    return Occurrence(end.ended, ENDS.get(end.state, "finished"), end.name, end.namespace, end.queue, said)
+
+
+def between(before: JobSummary | None, after: JobSummary, now: str) -> Iterator[Occurrence]:
+    """What happened to a job, by its rows before and after."""
+    if before is None or before.submitted != after.submitted:
+        yield from at_first(after, "")
+    elif before.state in WAITS and after.state in RUNS:
+        yield of_row(after, "started", after.since or now)
+    elif before.state in RUNS | {JobState.STOPPING} and after.state is JobState.PENDING:
+        yield of_row(after, "preempted", after.since or now, after.reason)
+
+
+def at_first(row: JobSummary, since: str) -> Iterator[Occurrence]:
+    """What is known of a job that is seen for the first time, since a time."""
+    if row.submitted >= since:
+        yield of_row(row, "submitted", row.submitted, row.owner and f"by {row.owner}")
+    if row.state in RUNS and row.since >= since:
+        yield of_row(row, "started", row.since)
+
+
+class Changes:
+    """The last occurrences of the last hour."""
+
+    def __init__(self) -> None:
+        self.kept: list[Occurrence] = []
+        """The newest first."""
+
+    def add(self, occurrences: Iterable[Occurrence]) -> None:
+        """Add occurrences, in any order."""
+        merged = dict.fromkeys((*occurrences, *self.kept))
+        self.kept = nlargest(CHANGES_MAX, merged, key=lambda one: one.at)
+
+    def shown(self, now: Instant) -> list[Occurrence]:
+        """Those of the last hour, the newest first."""
+        return [one for one in self.kept if is_recent(one.at, now)]
+
+
+def hour_before(now: Instant) -> str:
+    """An hour ago."""
+    return format_instant(Instant(now - HOUR_MICROS))
+
+
+def is_recent(at: str, now: Instant) -> bool:
+    """Whether a time is within the last hour."""
+    try:
+        return now - parse_instant(at) < HOUR_MICROS
+    except ValueError:
+        return False

@@ -1,0 +1,47 @@
+"""A headless Chromium for tests of the page: Debian's, or the one that `make browser` has fetched."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, Error, sync_playwright
+
+from tests.storyfile import ROOT
+
+FETCHED: Final = ROOT / "build/chromium/chromium"
+ABSENT: Final = "there is no chromium; `make browser` installs or fetches one"
+ARGUMENTS: Final = (
+    "--no-sandbox",
+    "--no-zygote",
+    "--disable-gpu",
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+)
+
+
+def program() -> Path | None:
+    """The program, if there is one."""
+    found = os.environ.get("PYKUEUE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found:
+        return Path(found)
+    return FETCHED if FETCHED.is_file() else None
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser, started; raises `LookupError` if there is none."""
+    found = program()
+    if found is None:
+        raise LookupError(ABSENT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=[*ARGUMENTS])
+        try:
+            yield browser
+        finally:
+            try:
+                browser.close()
+            except Error as error:
+                print(f"chromium: did not close: {error}")

@@ -1,0 +1,119 @@
+"""Do the views of a queue, of a job and of the machine show what the server knows?"""
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboard.dev.server import DevServer
+from dashboard.dev.world import HOSTILE
+from tests.browser.conftest import Open
+
+
+def test_a_queue_shows_its_line_in_order_with_reasons_and_estimates(open_page: Open) -> None:
+    page = open_page("#/queue/vision")
+    rows = page.get_by_role("grid", name="Waiting jobs in order").locator("tbody").get_by_role("row")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("vision/pretrain-large")
+    expect(rows.nth(0)).to_contain_text("needs 5 more cpu in flavor default")
+    expect(rows.nth(1)).to_contain_text("vision/eval-nightly")
+    expect(rows.nth(1).get_by_role("gridcell").nth(5)).to_contain_text(":", timeout=15_000)
+    expect(page.get_by_role("grid", name="Running jobs").locator("tbody").get_by_role("row")).to_have_count(3)
+    expect(page.get_by_text("speech leaves unused 1 cpu of flavor default")).to_be_visible()
+    expect(page.get_by_text("takes its own quota back from those that borrow it")).to_be_visible()
+    quota = page.get_by_role("region", name="Quota").get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
+    assert quota == ["default", "cpu", "", "10", "8", "2", "8", "none"]
+
+
+def test_a_queue_that_does_not_exist_says_so(open_page: Open, server: DevServer) -> None:
+    server.refusals["explain"] = (404, "there is no LocalQueue nowhere")
+    page = open_page("#/queue/nowhere")
+    expect(page.get_by_role("heading", name="No queue nowhere")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("there is no LocalQueue nowhere")
+
+
+def test_a_job_shows_why_it_waits_and_its_life(open_page: Open) -> None:
+    page = open_page("#/job/vision/pretrain-large")
+    why = page.get_by_role("region", name="Why", exact=True)
+    expect(why).to_contain_text("Flavor default: it asks for 8 cpu, and 3 are free.")
+    assert why.locator("li li li").inner_text().startswith("8 cpu are its own quota"), "a tree, not a list"
+    expect(why).to_contain_text("nine of ten runs")
+    life = page.get_by_role("region", name="Timeline", exact=True).locator("li strong")
+    words = ["submitted", "queued", "quota reserved", "check", "started", "preempted", "queued again"]
+    expect(life).to_have_text(words)
+    expect(page.get_by_text("by Job speech/train-a")).to_be_visible()
+
+
+def test_a_job_shows_its_objects_and_its_output(open_page: Open) -> None:
+    page = open_page("#/job/vision/augment")
+    expect(page.get_by_role("tabpanel")).to_contain_text("augment-x7k2p")
+    for tab, text in (
+        ("Events", "Admitted by ClusterQueue vision"),
+        ("Job", "kind: Job"),
+        ("Workload", "kind: Workload"),
+    ):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.get_by_role("tabpanel")).to_contain_text(text)
+    page.get_by_role("tab", name="Logs").click()
+    expect(page.get_by_role("region", name="Output of the job")).to_have_text("epoch 1 of augment\nloss 0.42 \n")
+
+
+def test_logs_are_offered_only_where_they_can_be_read(open_page: Open, server: DevServer) -> None:
+    server.world.meta["can"]["logs"] = False
+    page = open_page("#/job/vision/augment")
+    expect(page.get_by_role("tab", name="Pods")).to_be_visible()
+    expect(page.get_by_role("tab", name="Logs")).to_have_count(0)
+
+
+def test_a_finished_job_and_an_unknown_one(open_page: Open, server: DevServer) -> None:
+    done = server.world.finished[0]
+    page = open_page(f"#/job/{done['namespace']}/{done['name']}")
+    expect(page.locator(".facts")).to_contain_text("Exit code")
+    server.refusals["explain"] = (404, "there is no job gone")
+    page.goto(server.url + "#/job/team/gone")
+    expect(page.get_by_text("not among those that run or wait")).to_be_visible()
+    expect(page.get_by_role("alert").first).to_contain_text("there is no job gone")
+
+
+def test_the_machine_shows_who_uses_what(open_page: Open) -> None:
+    page = open_page("#/machine")
+    expect(page.get_by_role("heading", name="lab-1")).to_be_visible()
+    expect(page.get_by_role("region", name="Cores")).to_contain_text("16.5 of 20 in use")
+    expect(page.get_by_role("region", name="Disk")).to_contain_text("611Gi free")
+    gpus = page.get_by_role("region", name="GPUs").get_by_role("listitem")
+    expect(gpus.nth(1)).to_contain_text("bo vision/label-images")
+    expect(gpus.nth(5)).to_contain_text("free")
+    row = page.get_by_role("region", name="Users").get_by_role("row").filter(has_text="bo")
+    assert row.get_by_role("cell").all_inner_texts() == ["bo", "2", "1", "6", "24Gi", "2"]
+
+
+def test_a_cluster_has_no_view_of_a_machine(open_page: Open, server: DevServer) -> None:
+    server.world.machine = None
+    page = open_page("#/machine")
+    expect(page.get_by_text("This page is of a cluster")).to_be_visible()
+    expect(page.get_by_role("navigation").get_by_role("link", name="Machine")).to_have_count(0)
+
+
+def test_an_address_that_leads_nowhere_says_so(open_page: Open) -> None:
+    expect(open_page("#/nonsense").get_by_text("There is no such view")).to_be_visible()
+
+
+@pytest.mark.parametrize("server", ["hostile"], indirect=True)
+def test_names_from_data_stay_text(open_page: Open, server: DevServer) -> None:
+    # `open_page` fails the test for dialogs, errors and violations of the Content-Security-Policy.
+    page = open_page()
+    views = ["", "#/jobs", "#/machine", "#/whatif"]
+    views += [f"#/queue/{name}" for name in ("%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", "abc%E2%80%AEgnp.exe")]
+    views += ["#/job/team/0-%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", f"#/job/team/4-{HOSTILE[4]}"]
+    for view in views:
+        page.goto(server.url + view)
+        page.wait_for_timeout(400)
+        counts = page.evaluate(
+            "[...'img script iframe'.split(' ')].map((tag) => document.body.querySelectorAll(tag).length)"
+        )
+        assert counts == [0, 0, 0], view
+        text = page.locator("body").inner_text()
+        assert "\u202e" not in text, f"{view}: the direction of text is changed"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view}: wider than the window"
+        assert len(text) < 30_000, f"{view}: long names are cut"
+    page.goto(server.url)
+    expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
+    expect(page.get_by_text("abc\\u202egnp.exe").first).to_be_visible()

@@ -1,0 +1,155 @@
+"""Is the snapshot right, at first, after changes, without rights, and when the server goes away and returns?"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykueue.apiserver.auth.access import identity_of
+from pykueue.apiserver.wire.identity import AUTHENTICATED, Identity
+from pykueue.cli.dashboard import jobsfeed, source
+from pykueue.cli.dashboard.overview import Can, Meta
+from pykueue.cli.dashboard.source import Source, personal
+from pykueue.cli.jobs.watch import GONE
+from pykueue.cli.localserver.dashboard import MachineWorld
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.client.transport import Request, Response, UnsentError
+from pykueue.kube.port import JOBS
+from tests.cli.localserver.standing import Standing, standing
+from tests.patience import soon_async
+
+
+@pytest.fixture(params=["machine", "cluster"])
+async def up(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Standing]:
+    monkeypatch.setattr(source, "REST", 1)
+    async with standing(tmp_path) as made:
+        if request.param == "cluster":
+            # Without our own API it answers as a cluster does.
+            made.up.front.own = None
+        yield made
+
+
+def kube_of(up: Standing, user: str) -> HttpKube:
+    def who() -> Identity:
+        found = up.up.users.named(user)
+        return Identity(user, frozenset({AUTHENTICATED}), "nowhere") if found is None else identity_of(found)
+
+    return MachineWorld(up.up).kube_as(who)
+
+
+@asynccontextmanager
+async def reading(up: Standing, user: str = "admin", home: str = "default") -> AsyncIterator[Source]:
+    made = Source(kube_of(up, user), up.up.clock, home=home, meta=Meta())
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+        await asyncio.sleep(0)
+
+
+def shown(found: Source) -> dict[str, Any]:
+    """The rows as clients have them."""
+    return {key: msgspec.json.decode(row) for key, row in found.feed.table.rows.items()}
+
+
+def overview(found: Source) -> Any:
+    return msgspec.json.decode(found.feed.overview or b"{}")
+
+
+async def test_jobs_queues_and_ends(up: Standing) -> None:
+    await up.submit("runs")
+    await up.submit("waits", cpu="64")
+    await up.submit("fails", command=("sh", "-c", "exit 3"))
+    async with reading(up) as found:
+        assert await soon_async(
+            lambda: (
+                {key: row["state"] for key, row in shown(found).items()}
+                == {"default/runs": "RUNNING", "default/waits": "PENDING"}
+            )
+        )
+        assert await soon_async(lambda: shown(found)["default/waits"].get("place") == 1)
+        assert await soon_async(lambda: shown(found)["default/waits"].get("clusterQueue") == "team-a")
+        assert await soon_async(lambda: [msgspec.json.decode(one)["name"] for one in found.feed.finished] == ["fails"])
+        assert await soon_async(lambda: overview(found).get("counts", {}).get("finishedLastHour") == 1)
+        counts = overview(found)["counts"]
+        assert (counts["running"], counts["pending"]) == (1, 1)
+        assert {one["name"] for one in overview(found)["queues"]} == {"machine", "team-a", "team-b"}
+        assert overview(found)["policies"]["team-a"]["localQueues"] == ["ann/team-a", "default/team-a", "lab/team-a"]
+        await up.up.admin.delete(JOBS, "waits", "default")
+        await up.submit("later")
+        assert await soon_async(lambda: shown(found).keys() == {"default/runs", "default/later"})
+        kinds = {("runs", "started"), ("later", "submitted"), ("later", "started"), ("fails", "failed")}
+        assert await soon_async(lambda: kinds <= {(one["job"], one["kind"]) for one in overview(found)["changes"]}), (
+            overview(found)["changes"]
+        )
+        served = up.up.front.own is not None
+        assert (found.meta.setting, overview(found)["machine"] is None) == (
+            "machine" if served else "cluster",
+            not served,
+        )
+
+
+async def test_of_others_there_are_no_rows(up: Standing) -> None:
+    await up.submit("private", "bob")
+    await up.submit("mine", "ann")
+    async with reading(up, "ann", "ann") as found:
+        assert await soon_async(lambda: shown(found).keys() == {"ann/mine"} and found.feed.overview)
+        assert await soon_async(lambda: any("only namespace ann is shown" in one for one in found.meta.notes))
+        assert "private" not in str(overview(found))
+
+
+async def test_who_may_nothing_gets_a_page_that_says_so(up: Standing) -> None:
+    async with reading(up, "stranger", "elsewhere") as found:
+        assert await soon_async(lambda: found.feed.complete and found.feed.overview and found.meta.notes)
+        assert shown(found) == {}
+        assert await soon_async(lambda: any("cannot list" in one for one in found.meta.notes)), found.meta.notes
+
+
+async def test_an_outage_is_told_and_ends(up: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((source, "RETRY_MICROS"), (jobsfeed, "POLL_MICROS")):
+        monkeypatch.setattr(module, name, 100_000)
+    await up.submit("runs")
+    async with reading(up) as found:
+        assert await soon_async(lambda: shown(found))
+        transport = found.kube.transport
+        before = transport.exchange
+
+        async def gone(request: Request) -> Response:
+            raise UnsentError("connection refused")
+
+        transport.exchange = gone  # type: ignore[method-assign]  # the server does not respond
+        if up.up.front.own is not None:
+            assert await soon_async(lambda: found.meta.stale == GONE)
+            assert shown(found), "what was known stays"
+        transport.exchange = before  # type: ignore[method-assign]  # it does again
+        await up.submit("second")
+        assert await soon_async(lambda: not found.meta.stale and len(shown(found)) == 2)
+
+
+async def test_rejected_credentials_are_reported(up: Standing) -> None:
+    told: list[str] = []
+    made = Source(kube_of(up, "ann"), up.up.clock, home="ann", meta=Meta(), rejected=told.append)
+    transport = made.kube.transport
+
+    async def rejected(request: Request) -> Response:
+        return Response(401, "", b'{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}')
+
+    transport.exchange = rejected  # type: ignore[method-assign]  # as after `pykueue user remove`
+    made.start()
+    assert await soon_async(lambda: told)
+    made.stop()
+
+
+def test_a_session_that_can_only_look_is_offered_nothing() -> None:
+    meta = Meta(user="ann", can=Can(True, True, True, True))
+    assert msgspec.json.decode(personal(meta, "bob", view_only=False))["can"]["cancel"] is True
+    found = msgspec.json.decode(personal(meta, "", view_only=True))
+    assert (found["user"], found["viewOnly"]) == ("ann", True)
+    assert found["can"] == {"cancel": False, "hold": False, "apply": False, "logs": True}
