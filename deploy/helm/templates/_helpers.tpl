@@ -1,0 +1,28 @@
+{{- /* The image of the manager. */ -}}
+{{- define "pykueue.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- /* The Configuration: the default one with the sections of the values in place of its own. */ -}}
+{{- define "pykueue.configuration" -}}
+{{- $config := include "pykueue.defaults" . | fromYaml -}}
+{{- range $key, $section := .Values.configuration -}}
+{{- $_ := set $config $key $section -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- /* The port of the metrics; 0 if they are not served. */ -}}
+{{- define "pykueue.metricsPort" -}}
+{{ dig "metrics" "bindAddress" ":8443" . | splitList ":" | last }}
+{{- end -}}
+
+{{- /* The port of the probes; 0 if there are none. */ -}}
+{{- define "pykueue.healthPort" -}}
+{{ dig "health" "healthProbeBindAddress" ":8081" . | splitList ":" | last }}
+{{- end -}}
+
+{{- /* The selector of managed namespaces. */ -}}
+{{- define "pykueue.managedNamespaces" -}}
+{{- toYaml (required "configuration.managedJobsNamespaceSelector: must not be empty" .managedJobsNamespaceSelector) -}}
+{{- end -}}

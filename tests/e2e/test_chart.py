@@ -1,0 +1,169 @@
+"""Does the Helm chart give the objects of `pykueue manifests`, and can it be installed, upgraded and removed?"""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pykueue.api.config.unbuilt import read_built
+from pykueue.api.core import Tree
+from pykueue.api.install.deployment import CONFIG_FILE, shipped
+from pykueue.api.install.install import Install
+from pykueue.api.install.manifests import OPTIONAL, PARTS, manifests, rendered
+from tests.chart import CHART
+from tests.e2e.backend import only_on_plane
+from tests.plane.plane import Plane, executables
+
+only_on_plane("it needs helm and a cluster")
+
+NAMESPACE = "batch-system"
+IMAGE = "example.com/batch/pykueue:1.2"
+ALWAYS = (
+    "--set",
+    "createNamespace=true",
+    "--set",
+    "image.repository=example.com/batch/pykueue",
+    "--set",
+    "image.tag=1.2",
+)
+KEEP = "helm.sh/resource-policy"
+
+
+def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    program = executables("helm") / "helm"
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=check)
+
+
+def named(trees: list[Any]) -> dict[str, Any]:
+    """Objects by kind and name, their Configuration parsed, without the mark that keeps definitions."""
+    found = {}
+    for tree in trees:
+        if tree is None:
+            continue
+        if tree["kind"] == "ConfigMap":
+            tree["data"][CONFIG_FILE] = yaml.safe_load(tree["data"][CONFIG_FILE])
+        if tree["kind"] == "CustomResourceDefinition" and "annotations" in tree["metadata"]:
+            assert tree["metadata"].pop("annotations") == {KEEP: "keep"}
+        found[f"{tree['kind']} {tree['metadata']['name']}"] = tree
+    return found
+
+
+def templated(tmp_path: Path, values: dict[str, Any], *more: str) -> dict[str, Any]:
+    """What the chart renders with these values."""
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    file = str(tmp_path / "values.yaml")
+    told = helm("template", "pykueue", str(CHART), "--namespace", NAMESPACE, *ALWAYS, "--values", file, *more)
+    return named(list(yaml.safe_load_all(told.stdout)))
+
+
+def expected(sections: dict[str, Any], parts: tuple[str, ...] = tuple(PARTS), **options: Any) -> dict[str, Any]:
+    """What `pykueue manifests` prints with these sections of the Configuration."""
+    text = yaml.safe_dump({**yaml.safe_load(shipped(NAMESPACE)), **sections})
+    loaded, mistakes = read_built(text)
+    assert loaded is not None
+    assert not mistakes
+    install = Install(namespace=NAMESPACE, image=IMAGE, configuration=loaded.configuration, text=text, **options)
+    trees: tuple[Tree, ...] = manifests(install, parts)
+    return named(list(yaml.safe_load_all(yaml.safe_dump_all(trees))))
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        pytest.param({}, {}, id="defaults"),
+        pytest.param({"replicas": 3}, {"replicas": 3}, id="replicas"),
+        pytest.param({"tolerateUnknownGates": True}, {"tolerate_unknown_gates": True}, id="unknown gates"),
+        pytest.param({"defaultQueues": "webhook"}, {"default_queues": "webhook"}, id="default queues by webhook"),
+        pytest.param({"configuration": {"manageJobsWithoutQueueName": True}}, {}, id="every Job is managed"),
+        pytest.param(
+            {"configuration": {"manageJobsWithoutQueueName": True}, "defaultQueues": "webhook"},
+            {"default_queues": "webhook"},
+            id="every Job is managed, with webhook",
+        ),
+        pytest.param(
+            {"configuration": {"metrics": {"bindAddress": ":9090"}, "webhook": {"port": 9000}}}, {}, id="ports"
+        ),
+        pytest.param({"configuration": {"metrics": {"bindAddress": "0"}}}, {}, id="no metrics"),
+        pytest.param({"configuration": {"health": {"healthProbeBindAddress": "0"}}}, {}, id="no probes"),
+        pytest.param({"configuration": {"visibilityServer": {"bindPort": 9001}}}, {}, id="port of the visibility API"),
+        pytest.param({"configuration": {"featureGates": {"VisibilityOnDemand": False}}}, {}, id="no visibility API"),
+        pytest.param({"configuration": {"internalCertManagement": {"enable": False}}}, {}, id="other certificates"),
+        pytest.param(
+            {"configuration": {"managedJobsNamespaceSelector": {"matchLabels": {"batch": "yes"}}}},
+            {},
+            id="managed namespaces",
+        ),
+    ],
+)
+def test_the_chart_renders_what_the_command_prints(
+    values: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    assert templated(tmp_path, values) == expected(values.get("configuration", {}), **options)
+
+
+def test_parts_are_turned_on_and_off(tmp_path: Path) -> None:
+    values = {"visibilityFlowControl": True, "crds": {"install": False}}
+    parts = tuple(part for part in (PARTS | OPTIONAL) if part != "crds")
+    assert templated(tmp_path, values) == expected({}, parts)
+
+
+def test_values_that_only_the_chart_has(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "resources": {"limits": {"memory": "1Gi"}},
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    pod = templated(tmp_path, given)["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
+    assert {name: pod[name] for name in ("nodeSelector", "tolerations", "imagePullSecrets")} == {
+        name: value for name, value in given.items() if name != "resources"
+    }
+    # Helm merges maps: what is not given keeps its default.
+    assert pod["containers"][0]["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
+
+
+def test_the_image_has_the_version_of_the_chart_unless_a_tag_is_given() -> None:
+    told = helm("template", "pykueue", str(CHART)).stdout
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert f'image: "pykueue:{version}"' in told
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("configuration.namespace=other", "configuration.namespace: differs from the namespace of the release"),
+        ("configuration.integrations.frameworks={batch/job,pod}", "use `pykueue manifests --config FILE`"),
+        ("configuration.webhook.certDir=/certs", "configuration.webhook.certDir: the chart does not follow this key"),
+        ("defaultQueues=neither", "defaultQueues: must be policy or webhook"),
+    ],
+)
+def test_what_the_chart_cannot_do_is_refused(setting: str, says: str) -> None:
+    told = helm("template", "pykueue", str(CHART), "--set", setting, check=False)
+    assert told.returncode != 0
+    assert says.replace("use `", "install with `") in told.stderr
+
+
+def test_the_chart_is_installed_upgraded_and_removed_and_queues_stay() -> None:
+    assert "0 chart(s) failed" in helm("lint", str(CHART)).stdout
+    with Plane.start(pods=False) as plane:
+        release = ("pykueue", str(CHART), "--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE)
+        helm("install", *release, "--create-namespace")
+        found = plane.kubectl("-n", NAMESPACE, "get", "deployment", "kueue-controller-manager", "-o", "name")
+        assert "deployment.apps/kueue-controller-manager" in found
+        helm("upgrade", *release, "--set", "replicas=1")
+        helm("uninstall", "pykueue", *release[2:])
+        assert "clusterqueues.kueue.x-k8s.io" in plane.kubectl("get", "crd", "-o", "name")
+        assert "deployment" not in plane.kubectl("-n", NAMESPACE, "get", "deployments", "-o", "name")
+
+
+def test_the_chart_takes_over_an_installation_by_the_command() -> None:
+    with Plane.start(pods=False) as plane:
+        plane.kubectl("apply", "--server-side", "-f", "-", stdin=rendered(manifests(Install(namespace=NAMESPACE))))
+        release = ("pykueue", str(CHART), "--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE)
+        refused = helm("install", *release, check=False)
+        assert "cannot be imported into the current release" in refused.stderr
+        helm("install", *release, "--take-ownership", "--force-conflicts")
+        found = plane.kubectl("-n", NAMESPACE, "get", "deployment", "kueue-controller-manager", "-o", "yaml")
+        assert "meta.helm.sh/release-name: pykueue" in found
