@@ -16,7 +16,7 @@ from pykueue.api.estimates import EstimateStatus
 from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
 from pykueue.bridge.estimates import EstimateQuestion
 from pykueue.bridge.runtimes import RunTimes, kind_of
-from pykueue.controllers.calibration import result
+from pykueue.controllers.queries.calibration import result
 from pykueue.engine.model import (
     ClusterQueue,
     Flavor,

@@ -13,6 +13,7 @@ import msgspec
 import uvloop
 
 from bench import kernel
+from bench.finishedrecords import RECORDS, recorded
 from bench.floors import Floor, Result, run
 from bench.machine import at_once
 from bench.upserver import ROOM, Server, job, serving
@@ -28,6 +29,7 @@ HELP: Final = Floor("help", "CPU s", 0.15, "`pykueue --help`", scales=True)
 ASK: Final = Floor("ask", "CPU s", 0.3, "a command that asks the server: `pykueue jobs` without jobs", scales=True)
 JOBS_FEW: Final = Floor(f"jobs, {FEW:,}", "CPU s", 0.5, f"`pykueue jobs` of {FEW:,} that wait", scales=True)
 JOBS_MANY: Final = Floor(f"jobs, {MANY:,}", "CPU s", 3, f"`pykueue jobs` of {MANY:,} that wait", scales=True)
+REPORT: Final = Floor("report", "CPU s", 5, f"`pykueue report` of {RECORDS:,} finished jobs", scales=True)
 WATCH: Final = Floor(
     "watch", "% of a core", 10, f"`jobs --watch` of {MANY:,}, {CHANGES_PER_SECOND} changes a second", scales=True
 )
@@ -117,7 +119,17 @@ def jobs() -> list[Result]:
     ]
 
 
-MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"starts": starts, "jobs": jobs}
+def report() -> list[Result]:
+    """How long a report takes of all finished jobs that a server keeps."""
+    before = kernel.seconds()
+    with serving(recorded()) as server:
+        page = server.folder / "report.html"
+        took = cpu_seconds("report", f"--data={server.folder}", "--since=90d", f"--output={page}")
+        size = page.stat().st_size / 1e3
+    return [Result(REPORT, took, kernel.slowness(before), f"the least of {RUNS}; a page of {size:,.0f} KB")]
+
+
+MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"starts": starts, "jobs": jobs, "report": report}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from bench.shapes import CPU, START
 from pykueue.base.units import MICROS, Instant
 from pykueue.bridge.estimates import RUNS_MIN, EstimateQuestion
 from pykueue.bridge.runtimes import RunTimes, kind_of
-from pykueue.controllers.snapshots import question
+from pykueue.controllers.queries.snapshots import question
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced, Written
 from pykueue.engine.model import (

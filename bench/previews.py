@@ -9,11 +9,12 @@ import msgspec
 from bench.depth import settle
 from bench.shapes import BASELINE, CPU, START, cluster_of, workload
 from pykueue.api.config.file import default_configuration
-from pykueue.api.previews import Effect, PreviewSpec, PreviewStatus, Question
+from pykueue.api.previews import Effect, PreviewSpec, PreviewStatus
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.controllers.questions import COMMAND
-from pykueue.controllers.snapshots import question
+from pykueue.bridge.previews import Question
+from pykueue.controllers.queries.questions import COMMAND
+from pykueue.controllers.queries.snapshots import question
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen
 

@@ -103,14 +103,14 @@ def table(run: Run) -> str:
     return "\n".join(
         [
             "",
-            "| floor | what is measured | asked | asked here | measured here | with |",
+            "| floor | what is measured | required | required here | measured here | details |",
             "| --- | --- | ---: | ---: | ---: | --- |",
             *rows,
             "",
             f"Origin: {origin.date}, {origin.python} on {origin.machine}, {origin.cpus} CPUs at a load of "
-            f"{origin.load}; the kernel took {origin.kernel_seconds:.3f} s, and {origin.kernel_reference:.3f} s where "
-            "the floors were set. "
-            f"Kept in `bench/results/{origin.date}.json`.",
+            f"{origin.load}; the kernel took {origin.kernel_seconds:.3f} s, and {origin.kernel_reference:.3f} s on the "
+            "reference machine. "
+            f"Stored in `bench/results/{origin.date}.json`.",
             "",
             "",
         ]

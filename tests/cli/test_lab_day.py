@@ -275,4 +275,4 @@ def the_lab_could_move_to_a_cluster(lab: Lab) -> None:
     assert {("ClusterQueue", "vision"), ("LocalQueue", "speech"), ("Namespace", "speech"), ("Job", "plot")} <= kinds
     assert {("RoleBinding", f"pykueue-{name}") for name in ACCOUNTS} <= kinds
     assert {name for kind, name in kinds if kind == "Job"} == {"plot"}
-    assert "Job vision/plot: spec.template.spec.containers[0].image: 'local' is no image" in done.stderr
+    assert "Job vision/plot: spec.template.spec.containers[0].image: 'local' is not an image" in done.stderr

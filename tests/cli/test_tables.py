@@ -1,10 +1,13 @@
 """Does it look right in a terminal?"""
 
 import io
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
+from pykueue.cli.tables import duration, hanging, painted, short_time, table, wants_colour
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 
 
 class Terminal(io.StringIO):
@@ -56,3 +59,20 @@ def test_a_table_without_rows_is_its_headers() -> None:
 def test_long_text_hangs_below_where_it_began() -> None:
     assert hanging("why: ", "one two three four five six", 25) == ["why: one two three four", "     five six"]
     assert hanging("why: ", "", 25) == ["why:"]
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("2026-01-01T12:10:00Z", "14:10"),
+        ("2026-01-01T22:10:00Z", "Fri 00:10"),
+        ("2026-01-20T12:10:00Z", "2026-01-20 14:10"),
+        ("2025-12-31T12:10:00Z", "2025-12-31 14:10"),
+    ],
+)
+def test_times_are_local_and_short(time: str, expected: str) -> None:
+    assert short_time(time, NOW) == expected
+
+
+def test_the_time_zone_of_the_tests_does_not_matter() -> None:
+    assert short_time("2026-01-01T12:10:00Z", datetime(2026, 1, 1, tzinfo=UTC)) == "12:10"

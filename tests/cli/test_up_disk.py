@@ -136,7 +136,7 @@ def test_a_job_whose_pods_fill_the_database_is_stopped_in_time_and_can_be_delete
             while True:
                 file.write(bytes(4096))
         done = machine.up("--on-stop", "terminate")
-        assert "Note: the disk of the data directory is full up to the space that is kept" in done.stdout
+        assert "Note: the disk of the data directory is full except for the space reserved" in done.stdout
         site = Site(machine)
         assert created(site, "refused")[0] == 503
         for number in range(10):

@@ -73,18 +73,19 @@ def test_a_job_without_room_waits_and_says_why(team: Team) -> None:
 @covers("L5", "S36")
 def test_four_equal_jobs_and_room_for_one_all_three_that_wait_say_why(team: Team) -> None:
     queue = team.queue(cpu=1)
-    jobs = [queue.job(name, cpu=1) for name in ("first", "second", "third", "fourth")]
-    jobs[0].runs()
+    first = queue.job("first", cpu=1)
+    first.runs()
+    others = [queue.job(name, cpu=1) for name in ("second", "third", "fourth")]
     message = (
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
         f"{team.own('default')}, 1 more needed"
     )
-    for job in jobs[1:]:
+    for job in others:
         tree = job.waits("WaitingForQuota", message, TWO_SECONDS)
         assert condition(tree, "Admitted")["reason"] == "NoReservation"
         job.workload_event("WaitingForQuota", message, "Warning")
     queue.has_status(pendingWorkloads=3)
-    jobs[0].ends()
+    first.ends()
     queue.has_status(pendingWorkloads=2, admittedWorkloads=1)
 
 

@@ -112,7 +112,7 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
         ["third", "main", "-", "PENDING"],
     ]
     assert "needs 1 more cpu" in table
-    assert told == f"pykueue: containers that cannot start are left out: {no_pods}"
+    assert told == f"pykueue: containers that cannot start are omitted: {no_pods}"
     table, told = user.asks("jobs -A")
     assert f"{team.namespace}/third" in table
     assert told.startswith(f"pykueue: only namespace {team.namespace} is shown: jobs.batch is forbidden: {who}")
@@ -133,15 +133,17 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
 
     table, told = user.asks("top")
     assert table.splitlines()[1].split()[-6:] == ["2", "-", "-", "-", "2", "1"]
-    assert told == f"you may not read ClusterQueues: this is what namespace {team.namespace} uses, without quotas\n"
+    assert told == f"you may not read ClusterQueues: showing the usage of namespace {team.namespace}, without quotas\n"
     table, told = user.asks("status")
     assert f"  {team.namespace}/third in main: needs 1 more cpu" in table.splitlines()
     left_out = [line.partition(": ")[2].partition(":")[0] for line in told.splitlines()]
-    assert left_out[:2] == ["the machine is left out", "quotas are left out"]
+    assert left_out[:2] == ["the machine is omitted", "quotas are omitted"]
     table, told = user.asks("logs first", code=1)
     assert (table, told.endswith(f": list pods {team.namespace}: {no_pods}")) == ("", True)
 
-    assert user.asks("hold first")[1] == f"pykueue: job {team.namespace}/first held; it was running, and is stopped\n"
+    assert (
+        user.asks("hold first")[1] == f"pykueue: job {team.namespace}/first held; it was running and is being stopped\n"
+    )
     third.runs()
 
     def state() -> str:
@@ -158,8 +160,8 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
     table, told = user.asks("jobs --finished")
     assert [line.split()[0] for line in table.splitlines()[1:]] == ["third"]
     assert told.splitlines() == [
-        "pykueue: jobs that were deleted are left out: this server keeps no records of them",
-        f"pykueue: exit codes are left out: {no_pods.rstrip()}",
+        "pykueue: deleted jobs are omitted: this server does not keep records of them",
+        f"pykueue: exit codes are omitted: {no_pods.rstrip()}",
     ]
 
 
@@ -229,7 +231,7 @@ def test_the_doctor_finds_mistakes_of_a_cluster(team: Team, administrator: Perso
     }
     found, told = found_by_doctor(user)
     assert found == wrong
-    assert f"you may read LocalQueue, Workload of namespace {place} only\n" in told
+    assert f"you may only read LocalQueue, Workload in namespace {place}\n" in told
     assert "not checked, because you may not list clusterqueues.kueue.x-k8s.io: queue-nothing-fits, " in told
     assert [line for line in told.splitlines() if "flavor-without-nodes" in line]
 

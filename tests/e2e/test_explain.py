@@ -184,3 +184,35 @@ def test_pykueue_explain_on_a_cluster(lab: Lab) -> None:
             text=True,
         )
         assert f"place in line: 2 of 2; ahead: {ahead}" in done.stdout, done.stderr
+
+
+def test_pykueue_eta_on_a_cluster(lab: Lab) -> None:
+    if not isinstance(lab, OnCluster):
+        pytest.skip("on one machine tests/cli/commands/test_eta.py asks a server")
+    for who in ("admin", "user"):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pykueue",
+                "eta",
+                "waits",
+                "-n",
+                "red",
+                "--kubeconfig",
+                lab.users[who],
+                "-o",
+                "json",
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        (found,) = json.loads(done.stdout)["items"]
+        status = found["status"]
+        assert (status["state"], status["ahead"], status["aheadWithoutLimit"]) == ("Pending", 2, 2), status
+        assert status["runs"] == 40
+        # Nothing limits the run times of the jobs ahead, so the range is wide, but they end.
+        assert status["runsThatStart"] == 40
+        assert status["earliest"] < status["latest"]
+        assert "blue" not in done.stdout

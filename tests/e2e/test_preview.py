@@ -161,6 +161,16 @@ def test_a_change_of_queues_says_who_would_run(place: Place, tmp_path: Path) -> 
     assert not suspended(place.client, "a", "red")
 
 
+def test_waits_are_estimated(place: Place) -> None:
+    assert "runs" not in place.status("--set", "clusterqueue/main.cpu=3")
+    found = place.status("--set", "clusterqueue/main.cpu=3", "--waits")
+    assert found["runs"] == 20
+    [one] = found["affected"]
+    assert (one["effect"], one["start"], one["waitSeconds"]) == ("Starts", found["at"], 0)
+    assert one["waitSecondsBefore"] > 0
+    assert "3 of 3 workloads declare no time limit" in found["notes"][-1]
+
+
 def test_nonsense_is_refused_with_what_to_write(place: Place, tmp_path: Path) -> None:
     assert "did you mean main?" in place.preview("--set", "clusterqueue/mian.cpu=3", code=2)
     assert "did you mean cpu?" in place.preview("--set", "clusterqueue/main.cpus=3", code=2)

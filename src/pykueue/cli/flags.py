@@ -75,7 +75,7 @@ trying: Final = click.option(
     default="none",
     metavar="none|client|server",
     callback=dry_run,
-    help="`client` prints what would be sent; `server` sends it without storing it.",
+    help="`client` only prints the request; `server` sends it without storing the result.",
     shell_complete=completion.one_of("none", "client", "server"),
 )
 printing_object: Final = click.option(
@@ -87,7 +87,7 @@ printing_object: Final = click.option(
 )
 
 selecting: Final = click.option(
-    "-l", "--selector", metavar="SELECTOR", help="The jobs with these labels instead, e.g. sweep=7 or 'team in (a,b)'."
+    "-l", "--selector", metavar="SELECTOR", help="Select jobs by label instead, e.g. sweep=7 or 'team in (a,b)'."
 )
 
 

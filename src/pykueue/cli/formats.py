@@ -13,17 +13,13 @@ import click
 import msgspec
 
 from pykueue.base.struct import Frozen
-from pykueue.base.text import printable
+from pykueue.base.text import csv_cell, printable
 from pykueue.cli.tables import GAP, Align, column_widths, painted, table, wants_colour
 
 FORMATS: Final = ("json", "yaml", "wide", "name", "csv")
 SHRUNK_MIN: Final = 12
 """The least width of a column that is shortened to fit the terminal."""
 ELLIPSIS: Final = "…"
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell starts with that a spreadsheet takes for a formula."""
-HARMLESS: Final = re.compile(r"-([0-9]+(\.[0-9]+)?)?")
-"""What starts like a formula and is none: a negative number, or the sign for nothing."""
 UNSAFE: Final = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Control characters that JSON and YAML may contain, and invisible ones that change the direction of text."""
 
@@ -182,14 +178,8 @@ def csv_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, no_headers
     if not no_headers:
         writer.writerow([one.header for one in columns])
     for row in rows:
-        cells = (printable(one.cell(row)) for one in columns)
-        writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in cells])
+        writer.writerow([csv_cell(one.cell(row)) for one in columns])
     return text.getvalue().splitlines()
-
-
-def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet computes a cell; a number is none."""
-    return cell.startswith(FORMULA) and not HARMLESS.fullmatch(cell)
 
 
 def terminal_width() -> int | None:

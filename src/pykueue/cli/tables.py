@@ -43,6 +43,14 @@ def local_time(instant: str) -> str:
         return instant
 
 
+def short_time(instant: str, now: datetime) -> str:
+    """A timestamp in the time zone of `now`, as short as it is clear: with the day only if it is another."""
+    local = datetime.fromisoformat(instant).astimezone(now.tzinfo)
+    if local.date() == now.date():
+        return f"{local:%H:%M}"
+    return f"{local:%a %H:%M}" if 0 < (local.date() - now.date()).days < 7 else f"{local:%Y-%m-%d %H:%M}"
+
+
 def in_local_time(text: str) -> str:
     """A text with the UTC timestamps in it in the local time zone."""
     return UTC_TIME.sub(lambda found: local_time(found[0]), text)

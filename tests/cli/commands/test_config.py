@@ -53,7 +53,7 @@ def test_an_unknown_gate_can_be_tolerated(tmp_path: Path) -> None:
         pytest.param(
             HEAD + "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
             (),
-            "is not built yet",
+            "is not supported yet",
             id="not built, and changes decisions",
         ),
         pytest.param(HEAD, ("--feature-gates", "Nope=true"), "Nope", id="unknown gate"),

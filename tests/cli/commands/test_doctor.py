@@ -74,7 +74,7 @@ def test_files_and_a_server_exclude_each_other() -> None:
 def test_what_is_taken_to_be_elsewhere_is_said() -> None:
     found = doctor("-f", "-", stdin=job("a"))
     assert found.exit_code == 0
-    assert "not checked, because there is no LocalQueue among the manifests: localqueue-missing" in found.stderr
+    assert "not checked, because the manifests contain no LocalQueue: localqueue-missing" in found.stderr
 
 
 def test_unreadable_files_are_named_and_the_others_examined(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_unreadable_files_are_named_and_the_others_examined(tmp_path: Path) -> N
     lines = found.stderr.splitlines()
     for name, words in {
         "binary.yaml": "not UTF-8",
-        "values.yaml": "has no apiVersion or kind",
+        "values.yaml": "apiVersion or kind is missing",
         "broken.yaml": "not YAML",
         "empty.yaml": "holds no object",
         "none": "contains no manifests",
@@ -129,8 +129,8 @@ def test_hostile_names_are_escaped() -> None:
 def test_checks_that_were_not_run_are_named_with_the_reason() -> None:
     text = doctor("-f", "-", "--skip", "flavor-unused", stdin=WRONG).stdout
     told = dict(line.split(": ") for line in text.splitlines() if line.startswith("Not run, "))
-    assert told["Not run, because --skip names them"] == "flavor-unused."
-    assert "clocks-apart" in told["Not run, because only the server of a cluster has what they examine"]
+    assert told["Not run, because of --skip"] == "flavor-unused."
+    assert "clocks-apart" in told["Not run, because they require a cluster"]
 
 
 def test_without_priority_classes_a_policy_about_priorities_is_no_mistake() -> None:

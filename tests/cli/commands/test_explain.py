@@ -47,3 +47,16 @@ def test_what_does_not_exist_gets_a_sentence(machine: Machine) -> None:
     done = machine.run("explain", "wait")
     assert (done.returncode, done.stdout) == (1, "")
     assert "did you mean waits?" in done.stderr
+
+
+def test_after_a_preemption_the_alternatives_are_told(machine: Machine) -> None:
+    """The last test, because the owner of the quota makes `runs` leave."""
+    done = machine.run("run", "--detach", "-q", "team-b", "--cpu", "1", "--name", "small", "--", "sleep", "600")
+    assert done.returncode == 0, done.stderr
+    told = "there was no other candidate"
+    assert soon(lambda: told in machine.run("explain", "runs").stdout)
+    answer = json.loads(machine.run("explain", "runs", "-o", "json").stdout)["eviction"]
+    assert (answer["preemptor"], answer["otherCandidates"]) == ("Job small", 0)
+    assert "Job small chose flavor machine for pod set main: needs 1 more cpu" in answer["flavors"][0]
+    assert f"it is queued again by itself; {told}" in machine.run("history", "runs").stdout
+    assert "evicted for it at" in machine.run("explain", "small").stdout

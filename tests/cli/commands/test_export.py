@@ -16,7 +16,7 @@ def test_what_is_exported_is_accepted_by_a_second_server(tmp_path: Path) -> None
         one.run("run", "-q", "team-a", "--name", "over", "--", "true")
         done = one.run("export", "--file", str(lab))
         assert done.returncode == 0, done.stderr
-        assert "Job default/waiting: spec.template.spec.containers[0].image: 'local' is no image; " in done.stderr
+        assert "Job default/waiting: spec.template.spec.containers[0].image: 'local' is not an image; " in done.stderr
         assert one.run("export", "--file", str(lab)).returncode == 2
         strict = one.run("export", "--strict", "--only", "jobs")
         assert (strict.returncode, strict.stdout.count("kind: Job")) == (1, 1)

@@ -92,9 +92,9 @@ def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(journal: Path) -> 
 def test_what_is_not_there_gets_a_sentence(journal: Path, tmp_path: Path) -> None:
     assert run("other", "--journal", journal) == (
         1,
-        f"no decision about 'other' in {journal}; rotated files have older ones\n",
+        f"no decision about 'other' in {journal}; older decisions are in rotated files\n",
     )
     code, text = run("train", "--journal", tmp_path / "none")
     assert (code, "No such file" in text) == (2, True)
     code, text = run("queue/main", "--journal", journal)
-    assert (code, text) == (2, "'queue/main' is a queue; decisions are made about jobs\n")
+    assert (code, text) == (2, "'queue/main' is a queue; specify a job\n")

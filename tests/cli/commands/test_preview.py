@@ -2,13 +2,17 @@
 
 import csv
 import io
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from pykueue.api.previews import Affected, Effect, PreviewSpec, PreviewStatus
 from pykueue.cli.main import cli
+from pykueue.cli.queues import whatif
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced
 from pykueue.engine.record.journal import Recorder
@@ -16,6 +20,7 @@ from pykueue.sim.trace import START, read_trace
 from tests.sim.builders import FLAVOR, job, priority, queue
 
 ROOT = Path(__file__).resolve().parents[3]
+LATE = "2026-01-01T12:10:00Z"
 
 
 @pytest.fixture
@@ -69,6 +74,80 @@ def test_the_answer_in_other_formats(dump: Path) -> None:
     assert preview(dump, *words, "-o", "name").output.startswith("default/job-c-")
 
 
+def test_waits_are_shown_if_they_are_asked_for(dump: Path) -> None:
+    words = ("--set", "clusterqueue/main.cpu=3")
+    assert "START" not in preview(dump, *words).output
+    found = preview(dump, *words, "--waits").output
+    header, row = (line.split() for line in found.splitlines()[:2])
+    assert header == ["JOB", "CLUSTERQUEUE", "EFFECT", "PLACE", "START", "FLAVOR", "WHY"]
+    assert row[:3] == ["default/c", "main", "starts"]
+    assert re.search(r"1 > -  (... )?\d\d:\d\d > now  default", found)
+    assert re.search(r"\nmain +2 > 3 +1 > 0 +\d+:\d\d:00 > 0:00:00 +cpu of default: 2 > 3 of 2 > 3\n", found)
+    assert "Note: starts are medians of 20 runs with the same run times on both sides; 3 of 3" in found
+    tree = msgspec.json.decode(preview(dump, *words, "--waits", "-o", "json").output)
+    [one] = tree["affected"]
+    assert (one["start"], one["waitSeconds"], tree["runs"]) == (tree["at"], 0, 20)
+    assert one["startBefore"] > one["start"]
+    assert one["waitSecondsBefore"] == tree["queues"][0]["medianWaitSecondsBefore"] > 0
+    assert tree["queues"][0]["medianWaitSeconds"] == 0
+    csv_header, _ = csv.reader(io.StringIO(preview(dump, *words, "--waits", "-o", "csv").output))
+    assert "START" in csv_header
+
+
+def test_a_later_start_is_listed_and_does_not_count_for_the_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "dump.yaml"
+    cohort = {"cohortName": "team"}
+    queues = queue("one", 1, **cohort) + queue("two", 1, **cohort)
+    file.write_text(FLAVOR + queues + job("a", queue="one") + job("b", queue="two") + job("c", 2, queue="two"))
+    found = preview(file, "-f", "-", "--waits", "--exit-code", stdin=job("new", queue="one"))
+    assert found.exit_code == 0, found.output
+    late = next(line for line in found.output.splitlines() if line.startswith("default/c"))
+    assert re.search(r"two +starts later +1 +(... )?\d\d:\d\d > ", late)
+    assert "waits: 1; starts later: 1." in found.output
+
+
+def test_a_change_that_moves_no_start_says_so(dump: Path) -> None:
+    words = ("--set", "cq/main.cpu=2500m")
+    same = "Nothing changes: the same workloads run, in the same order"
+    assert f"{same}.\n" in preview(dump, *words).output
+    assert f"{same}, and start at the same times.\n" in preview(dump, *words, "--waits").output
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        pytest.param(Affected("a/b", Effect.EVICTED, start=LATE, wait_seconds=600), "running > 12:10", id="evicted"),
+        pytest.param(Affected("a/b", Effect.WAITS, start=LATE, wait_seconds=600), "12:10", id="new"),
+        pytest.param(Affected("a/b", Effect.WAITS), "-", id="new and never"),
+        pytest.param(
+            Affected("a/b", Effect.MOVES, place=1, place_before=2, start=LATE, wait_seconds=600),
+            "- > 12:10",
+            id="at last",
+        ),
+        pytest.param(
+            Affected("a/b", Effect.MOVES, start_before=LATE, start=LATE, wait_seconds_before=600, wait_seconds=600),
+            "12:10",
+            id="the same",
+        ),
+        pytest.param(
+            Affected(
+                "a/b", Effect.NOT_STARTED, start_before=LATE, wait_seconds_before=30, start=LATE, wait_seconds=600
+            ),
+            "now > 12:10",
+            id="not now",
+        ),
+    ],
+)
+def test_starts_are_short(one: Affected, text: str) -> None:
+    assert whatif.start(one, datetime(2026, 1, 1, 12, tzinfo=UTC)) == text
+
+
+def test_a_server_that_does_not_know_waits_is_named() -> None:
+    status, asked = PreviewStatus(), PreviewSpec(waits=True)
+    assert whatif.noting_an_older_server(status, asked, asked) == status
+    assert "older" in whatif.noting_an_older_server(status, asked, PreviewSpec()).notes[0]
+
+
 def test_a_journal_is_a_dump_too(tmp_path: Path) -> None:
     trace = read_trace([("test", (FLAVOR + queue(cpu=1) + job("a") + job("b")).encode())])
     engine, lines = Engine(trace.options), [b""]
@@ -83,6 +162,8 @@ def test_a_journal_is_a_dump_too(tmp_path: Path) -> None:
     found = preview(file, "--delete", f"workload/{trace.arrivals[0].workload.key}", "-o", "json")
     assert found.exit_code == 0, found.output
     assert [one["effect"] for one in msgspec.json.decode(found.output)["affected"]] == ["Deleted", "Starts"]
+    waits = preview(file, "--delete", f"workload/{trace.arrivals[0].workload.key}", "--waits", "-o", "json")
+    assert [one.get("waitSeconds") for one in msgspec.json.decode(waits.output)["affected"]] == [None, 0]
     file.write_bytes(b"".join(lines[:2]))
     assert "this one is empty" in preview(file, "--drain", "cq/main").stderr
 

@@ -41,7 +41,7 @@ def test_a_team_gets_its_share_and_runs_a_job_without_a_line_of_yaml(machine: Ma
     assert (changed.stdout.endswith(", 2 nvidia.com/gpu\n"), changed.stderr) == (True, "")
     over = queue(machine, "add", "speech", "--cpu", "3")
     assert over.returncode == 0
-    assert over.stderr.startswith("warning: all queues together own 5 cpu, and the machine has 4: ")
+    assert over.stderr.startswith("warning: all queues together own 5 cpu, but the machine has 4: ")
     assert queue(machine, "remove", "speech").stdout == "LocalQueue default/speech removed\nqueue speech removed\n"
     assert "'speech'" in queue(machine, "remove", "speech").stderr
 
@@ -61,7 +61,7 @@ def test_a_dry_run_prints_what_kubectl_applies_and_changes_nothing(machine: Mach
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("add", "x"), 2, "give the queue a quota: --share 25%"),
+        (("add", "x"), 2, "specify a quota: --share 25%"),
         (("add", "x", "--share", "half"), 2, "--share: 'half' is not a share; write it as in 25% or 1/4"),
         (("add", "x", "--memory", "8GB"), 2, "--memory: '8GB' is not a quantity; write 8Gi"),
         (("add", "x", "--cpu", "-1"), 2, "--cpu: '-1' is negative"),
@@ -69,7 +69,7 @@ def test_a_dry_run_prints_what_kubectl_applies_and_changes_nothing(machine: Mach
         (("add", "x", "--cpu", "1", "--flavor", "gold"), 1, "--flavor: no ResourceFlavor 'gold'"),
         (("add", "x", "--cpu", "1", "--alone", "--no-lending"), 2, "--alone: cannot be combined with"),
         (("add", "X_y", "--cpu", "1"), 1, "X_y"),
-        (("set", "x"), 2, "name the quota to change"),
+        (("set", "x"), 2, "specify the quota to change"),
         (("remove", "nowhere"), 1, "no queue 'nowhere'; "),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_name_that_is_given_is_the_jobs_own() -> None:
 def test_a_name_that_no_job_can_have_is_answered_with_one_that_it_can(name: str, similar: str) -> None:
     done = CliRunner().invoke(cli, ["run", "-q", "q", "--name", name, "--", "true"])
     assert done.exit_code == 2
-    assert f"--name: {name!r} is not a name that a Job can have: use at most 63 lower-case letters" in done.output
+    assert f"--name: {name!r} is not a valid Job name: use at most 63 lower-case letters" in done.output
     assert done.output.endswith(f"; for example {similar}\n")
     assert is_job_name(similar)
 
@@ -254,7 +254,7 @@ def test_a_timeout_is_whole_seconds() -> None:
         pytest.param(["--after-ok", ""], "--after-ok: '' is not the name of a Job", id="an empty name of a job"),
         pytest.param(
             [*(word for number in range(100) for word in ("--after", f"j{number}")), "--after-ok", "k"],
-            "--after, --after-ok: 101 Jobs are named; a Job can wait for at most 100",
+            "--after, --after-ok: 101 Jobs; a Job can wait for at most 100",
             id="too many jobs",
         ),
         pytest.param(
@@ -263,7 +263,7 @@ def test_a_timeout_is_whole_seconds() -> None:
             id="one file for many",
         ),
         pytest.param(["--output"], "--output: the name of the file is missing", id="no file"),
-        pytest.param(["--output", "%N.out"], "--output: %N has no meaning here; use %x", id="no pattern"),
+        pytest.param(["--output", "%N.out"], "--output: %N is not supported; use %x", id="no pattern"),
         pytest.param(["--label", "sweep"], "--label: 'sweep' is not a label; use KEY=VALUE", id="no label"),
         pytest.param(["--label", "kueue.x-k8s.io/queue-name=a"], "is set by --queue; use that", id="another option"),
         pytest.param(["--timeout", "soon"], "--timeout: 'soon' is not a duration", id="no duration"),
@@ -323,8 +323,8 @@ def test_a_cluster_is_known_by_its_version(tmp_path: Path, version: str, image: 
         assert "--image: this server is a cluster" in done.stderr
         assert created == {}
         return
-    assert "--priority: whether there is a WorkloadPriorityClass 'urgent' is not known" in done.stderr
-    assert ("no manager runs" in done.stderr) is ("pykueue" not in version)
+    assert "--priority: cannot check whether WorkloadPriorityClass 'urgent' exists" in done.stderr
+    assert ("no manager is running" in done.stderr) is ("pykueue" not in version)
     (container,) = created["default/x"]["spec"]["template"]["spec"]["containers"]
     assert ("workingDir" in container) is ("pykueue" in version)
     assert ("PATH" in {one["name"] for one in container["env"]}) is ("pykueue" in version)

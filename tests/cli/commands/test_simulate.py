@@ -1,6 +1,7 @@
 """Does `pykueue simulate` answer every input with a story or a clear mistake, and never with a traceback?"""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from pykueue.cli.main import cli
 from pykueue.sim.world import World
+from tests.reports.samples import foreign
 from tests.sim.builders import FLAVOR, configuration, job, queue
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -101,7 +103,7 @@ def test_what_is_no_list_of_finished_jobs_is_a_mistake(text: str, tmp_path: Path
     file.write_text(text)
     found = on_stdin(queue(), options=("--run-times", str(file)))
     assert found.exit_code == 2
-    assert "is no list of finished jobs" in found.output
+    assert "is not a list of finished jobs" in found.output
     assert "pykueue jobs --finished -o json" in found.output
 
 
@@ -291,3 +293,40 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     assert (running.returncode, output) == (2, "")
     assert "not YAML" in errors
     assert "Traceback" not in errors
+
+
+TWO = (queue("red", 2), queue("blue", 2), job("a", 2, "red", run_seconds=60), job("b", 2, "red", run_seconds=60))
+
+
+def test_a_plot_is_written_besides_the_tables_and_is_private(tmp_path: Path) -> None:
+    for file in (tmp_path / "plot.html", tmp_path / "plot.svg"):
+        done = on_stdin(*TWO, options=("--plot", str(file)))
+        assert (done.exit_code, "ClusterQueue" in done.output) == (0, True)
+        assert "default/b" in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_two_configurations_are_compared(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(queue("red", 4) + queue("blue", 0))
+    done = on_stdin(*TWO, options=("--compare", str(other), "--plot", str(tmp_path / "plot.html")))
+    assert done.exit_code == 0, done.output
+    assert "Wait, longest 60 s 0 s -60 s (-100 %)" in " ".join(done.output.split())
+    assert foreign((tmp_path / "plot.html").read_text()) == []
+    tree = msgspec.json.decode(on_stdin(*TWO, options=("--compare", str(other), "-o", "json")).stdout)
+    assert [one["summary"]["seconds"] for one in (tree, tree["compared"])] == [120, 60]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--compare", "missing.yaml"), "missing.yaml"),
+        (("--compare", "missing.yaml", "-o", "csv"), "--compare cannot be combined with -o csv"),
+        (("--plot", "plot.png"), "--plot: 'plot.png' has no known format; name a file that ends with .html or .svg"),
+        (("--plot", "html"), "--plot: 'html' has no known format"),
+    ],
+)
+def test_plots_that_cannot_be(options: tuple[str, ...], says: str) -> None:
+    done = on_stdin(*TWO, options=options)
+    assert done.exit_code == 2
+    assert says in done.output

@@ -64,7 +64,7 @@ def test_why_it_waits_is_said_and_ctrl_c_deletes_it(running: Machine) -> None:
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(SOON) == 130
     assert waiting.communicate()[1].splitlines() == [
-        "pykueue: deleting job default/huge, also if this terminal is closed; Ctrl-C again keeps it",
+        "pykueue: deleting job default/huge, even if this terminal is closed; press Ctrl-C again to keep it",
         "pykueue: job default/huge deleted",
     ]
     assert soon(lambda: "job.batch/huge" not in running.kubectl("get", "jobs", "-o", "name"))
@@ -113,7 +113,7 @@ def test_what_a_check_waits_for_is_said(running: Machine, tmp_path: Path) -> Non
 def test_more_than_the_machine_has_is_said_so(running: Machine) -> None:
     # The tests' server offers 4 cores.
     cores = len(os.sched_getaffinity(0))
-    note = f"Note: --cpus offers 4 cpu, more than the {cores} of this machine; jobs will share them."
+    note = f"Note: --cpus sets 4 cpu, more than the {cores} of this machine; jobs will share them."
     assert (note in running.said) == (cores < 4)
 
 
@@ -154,7 +154,7 @@ def test_a_job_that_comes_into_no_queue_is_shown_with_the_reason(running: Machin
 def test_a_command_that_is_not_there_is_said(running: Machine) -> None:
     done = running.run("run", "-q", "team-a", "--name", "absent", "--", "nonesuch")
     assert done.returncode == 127
-    assert done.stderr.endswith("nonesuch: there is no such command\n")
+    assert done.stderr.endswith("nonesuch: no such command\n")
     assert running.run("run", "-q", "team-a", "--", "/etc/passwd").returncode == 126
     assert "absent" not in running.kubectl("get", "jobs", "-o", "name"), "it is said before anything is submitted"
 
@@ -199,7 +199,7 @@ def test_the_example_never_changes_what_is_there(machine: Machine) -> None:
     machine.kubectl("delete", "localqueue", "team-b")
     machine.run("down")
     again = machine.run("up", "--detach", "--cpus", "64", "--gpus", "0", "--example")
-    assert "Note: no queue owns 59 cpu; to give it to a queue, set its whole quota: " in again.stdout
+    assert "Note: no queue has quota for 59 cpu; to assign it to a queue, set its total quota: " in again.stdout
     assert f"`pykueue queue set team-a --cpu N --data {machine.data}`" in again.stdout
     said = next(line for line in again.stdout.splitlines() if line.startswith("Already existed"))
     assert "ClusterQueue team-a" in said

@@ -204,7 +204,7 @@ async def test_a_user_of_one_namespace_gets_what_he_may_read(server: Cluster) ->
     reasons = {one.id: one.why for one in skipped}
     assert reasons["queue-nothing-fits"] == "you may not list clusterqueues.kueue.x-k8s.io"
     assert reasons["flavor-without-nodes"].startswith("you may not list")
-    assert reasons["crds-differ"].startswith("the queues of this server are not managed by pykueue")
+    assert reasons["crds-differ"].startswith("the queues of this server do not appear to be managed by pykueue")
     assert reasons["priority-class-unused"] == "you may not list workloads.kueue.x-k8s.io of all namespaces"
     assert "request-never-fits" not in reasons
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pykueue.api.install.crds import crds
 from pykueue.api.install.install import Install
 from pykueue.api.install.webhooks import webhooks
+from pykueue.api.trees import items, mapping, mappings, text
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.cli.doctor.inventory import Installation, Inventory, Manager, Severity, Wait
 from pykueue.cli.doctor.manifests import from_files
@@ -93,10 +94,12 @@ MANIFESTS: Mapping[str, Case] = {
     "nothing-to-borrow": Case(
         limited("borrowingLimit: 1") + queue("poor", cpu=0, cohortName="all"),
         limited("borrowingLimit: 1") + queue("rich", cpu=1, cohortName="all"),
-        "nothing in cohort all lends",
+        "cohort all does not lend",
     ),
     "cohort-alone": Case(
-        queue(cohortName="al"), queue(cohortName="all") + queue("other", cohortName="all"), "alone in cohort al"
+        queue(cohortName="al"),
+        queue(cohortName="all") + queue("other", cohortName="all"),
+        "the only queue in cohort al",
     ),
     "cohort-cycle": Case(
         queue(cohortName="a") + cohort("a", "b") + cohort("b", "a"),
@@ -110,7 +113,7 @@ MANIFESTS: Mapping[str, Case] = {
     "clusterqueue-missing": Case(queue() + local("b", "nowhere"), queue() + local("b", "main"), "nowhere"),
     "queue-stopped": Case(queue(stopPolicy="Hold"), queue(), "stopPolicy Hold"),
     "queue-unreachable": Case(
-        queue() + TWO_RESOURCES.replace("MEMORY", "1").replace("main", "other"), queue(), "no LocalQueue submits"
+        queue() + TWO_RESOURCES.replace("MEMORY", "1").replace("main", "other"), queue(), "no LocalQueue refers to it"
     ),
     "queue-admits-no-namespace": Case(
         TWO_RESOURCES.replace("MEMORY", "1").replace("  namespaceSelector: {}\n", ""), queue(), "namespaceSelector"
@@ -120,7 +123,7 @@ MANIFESTS: Mapping[str, Case] = {
         + namespace("default", "{team: b}"),
         queue().replace("namespaceSelector: {}", "namespaceSelector: {matchLabels: {team: a}}")
         + namespace("default", "{team: a}"),
-        "does not serve namespace default",
+        "does not admit namespace default",
     ),
     "check-missing": Case(
         queue(**{"admissionChecksStrategy": "{admissionChecks: [{name: approval}]}"}) + provisioned("there"),
@@ -133,7 +136,7 @@ MANIFESTS: Mapping[str, Case] = {
     "preemption-cannot-act": Case(
         queue(preemption="{reclaimWithinCohort: Any}"),
         queue(preemption="{reclaimWithinCohort: Any}", cohortName="all"),
-        "the queue is in no cohort",
+        "the queue is not in a cohort",
     ),
     "priorities-equal": Case(
         queue(preemption="{withinClusterQueue: LowerPriority}") + job("a") + priority("default", 0),
@@ -208,12 +211,14 @@ def with_installation(found: Inventory, **fields: Any) -> Inventory:
 
 def other_definitions() -> tuple[Any, ...]:
     first, *rest = crds()
-    versions = [one for one in first["spec"]["versions"] if one["name"] != "v1beta2"]  # type: ignore[call-overload, index, union-attr]
-    return ({**first, "spec": {**first["spec"], "versions": versions}}, *rest)  # type: ignore[dict-item]
+    spec = mapping(first, "spec")
+    versions = [one for _, one in mappings(spec, "versions") if text(one, "name") != "v1beta2"]
+    return ({**first, "spec": {**spec, "versions": versions}}, *rest)
 
 
 def without_first_webhook() -> tuple[Any, ...]:
-    return tuple({**one, "webhooks": one["webhooks"][1:]} if "webhooks" in one else one for one in webhooks(Install()))  # type: ignore[index]
+    objects = webhooks(Install())
+    return tuple({**one, "webhooks": items(one, "webhooks")[1:]} if "webhooks" in one else one for one in objects)
 
 
 LABELLED = queue() + flavor("fast", "{nodeLabels: {disk: ssd}}")
@@ -255,7 +260,7 @@ def test_the_page_tells_the_severity_of_each_check() -> None:
     for name, check in CHECKS.items():
         section = text.split(f"### {name}\n")[1].split("\n### ")[0]
         assert section.strip().startswith(f"*{check.severity.value.capitalize()}*"), name
-        assert "**Mend it:**" in section, name
+        assert "**Fix:**" in section, name
 
 
 def test_the_worst_comes_first() -> None:
@@ -364,4 +369,4 @@ def test_definitions_that_lack_a_field_are_of_another_version() -> None:
     findings = examined(with_installation(live(), definitions=(first, *rest)))[0]
     [found] = [one for one in findings if one.id == "crds-differ"]
     assert found.severity is Severity.WARNING
-    assert "it lacks spec.stopPolicy, so the server drops them" in found.message
+    assert "it lacks spec.stopPolicy, which the server drops" in found.message

@@ -134,8 +134,8 @@ def test_the_answer_of_the_server_is_passed_on_whole(lab: Kueue) -> None:
     ("refusal", "note"),
     [
         (NotFoundError("get", 404, "NotFound", "the server could not find the requested resource"), UNSERVED),
-        (DeniedError("get", 403, "Forbidden", "no rights"), "you may not ask this server: no rights"),
-        (UnansweredError("get", 503, "ServiceUnavailable", "does not lead"), "the manager does not answer: does not"),
+        (DeniedError("get", 403, "Forbidden", "no rights"), "you may not use this API: no rights"),
+        (UnansweredError("get", 503, "ServiceUnavailable", "does not lead"), "the manager does not respond: does not"),
     ],
 )
 def test_without_an_answer_the_objects_themselves_tell(lab: Kueue, refusal: KubeError, note: str) -> None:
@@ -160,7 +160,7 @@ def test_a_job_without_a_workload_says_why(lab: Kueue) -> None:
     assert told(lab, "odd").told.tree.text == "is not queued: WorkloadPriorityClass nonesuch not found"
     lab.client.create(JOBS, job("free", template={"spec": pod_spec("1")}, suspend=True), "default")
     lab.settle()
-    assert "names no queue" in told(lab, "free").told.tree.text
+    assert "has no queue name" in told(lab, "free").told.tree.text
     assert "or you may not read it" in told(lab, "waits", hides=("workloads",)).told.tree.text
 
 
@@ -169,7 +169,7 @@ def test_a_job_that_was_deleted_says_what_became_of_it(lab: Kueue, monkeypatch: 
         return f"it was cancelled ({namespace}/{name})"
 
     monkeypatch.setattr(subjects, "of_deleted", gone)
-    text = r"no job 'lost' in namespace default any more: it was cancelled \(default/lost\)"
+    text = r"no job 'lost' in namespace default: it was cancelled \(default/lost\)"
     for word in ("lost", "job/lost"):
         with pytest.raises(SubjectError, match=text):
             named(lab, word)

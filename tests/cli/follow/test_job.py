@@ -102,10 +102,7 @@ def test_the_command_has_the_umask_and_shell_of_the_terminal_and_no_input(runnin
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "0002\n/bin/my-shell 1\n"), done.stderr
-    assert (
-        "pykueue: standard input is not passed on: the command reads an empty one; redirect inside the command, sh"
-        in done.stderr
-    )
+    assert "pykueue: standard input is not passed to the command; redirect inside the command, sh" in done.stderr
     assert "standard input" not in running.run("run", "-q", "team-a", "--", "true").stderr
 
 
@@ -240,7 +237,7 @@ def test_a_job_starts_after_others_and_not_before_its_time(running: Machine, tmp
     assert "Admission is gated" not in done.stderr
     done = running.run("run", "-q", "team-b", "--after", "nobody", "--", "true")
     assert done.returncode == 2
-    assert "--after: no Job 'nobody' in namespace default; name one that was submitted before" in done.stderr
+    assert "--after: no Job 'nobody' in namespace default; specify a Job that was submitted before" in done.stderr
 
 
 def test_after_ctrl_c_the_job_is_deleted_even_if_the_terminal_is_closed(running: Machine) -> None:
@@ -249,7 +246,7 @@ def test_after_ctrl_c_the_job_is_deleted_even_if_the_terminal_is_closed(running:
     assert process.stderr is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    words = "pykueue: deleting job default/left, also if this terminal is closed; Ctrl-C again keeps it\n"
+    words = "pykueue: deleting job default/left, even if this terminal is closed; press Ctrl-C again to keep it\n"
     assert words in iter(process.stderr.readline, "")
     process.send_signal(signal.SIGHUP)
     assert process.communicate(timeout=60)[1] == "pykueue: job default/left deleted\n"
@@ -338,7 +335,7 @@ async def test_a_log_that_cannot_be_served_ends_the_following_after_a_while(
         api.accident = answer
         assert await followed(api, JOB, judges=judges) == 1
     told = capfd.readouterr().err
-    assert "the server cannot send the output, trying again: read the log of pod default/train-1" in told
+    assert "the server cannot send the output, retrying: read the log of pod default/train-1" in told
     again = "job default/train continues; to follow it again: pykueue attach --kubeconfig"
     assert (again in told) is judges
 
@@ -356,5 +353,5 @@ async def test_who_may_not_read_pods_sees_how_a_job_ends(judges: bool, capfd: py
         assert await followed(api, {**JOB, "status": ended}, judges=judges) == 1
     told = capfd.readouterr().err
     assert said in told
-    assert ("the output and the exit code are left out" in told) is judges
+    assert ("the output and the exit code are omitted" in told) is judges
     assert ("failed: it took too long" in told) is judges

@@ -145,7 +145,7 @@ def test_a_run_whose_reader_is_gone_ends_and_its_job_continues(running: Machine,
         said = b"" if process.stderr is None else process.stderr.read()
         assert process.wait(LONG) == 141
     if not both:
-        assert f"the reader of the output is gone: job default/{name} continues; to follow it again:" in said.decode()
+        assert f"the reader of the output exited: job default/{name} continues; to follow it again:" in said.decode()
     following = subprocess.Popen(
         running.command("logs", "-f", name), env=running.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -145,7 +145,7 @@ def test_a_shell_in_the_queue(machine: Machine, screens: list[Screen]) -> None:
     screen.shows(b"ready\r\n")
     assert termios.tcgetattr(screen.fd)[3] & termios.ICANON == 0, "every key is passed on"
     screen.resize(100, 30)
-    assert soon(lambda: screen.type(b"stty size\n") or shown_soon(screen, b"30 100"), SOON)  # type: ignore[func-returns-value]
+    assert soon(lambda: shown_after(screen, b"stty size\n", b"30 100"), SOON)
     screen.type(b"echo slee''ps; sleep 1000\n")
     screen.shows(b"sleeps\r\n")
     time.sleep(0.3)
@@ -157,7 +157,8 @@ def test_a_shell_in_the_queue(machine: Machine, screens: list[Screen]) -> None:
     assert termios.tcgetattr(screen.fd) == screen.before, "the terminal is as it was"
 
 
-def shown_soon(screen: Screen, text: bytes) -> bool:
+def shown_after(screen: Screen, typed: bytes, text: bytes) -> bool:
+    screen.type(typed)
     time.sleep(0.2)
     screen.read()
     return text in screen.printed
@@ -217,10 +218,17 @@ def test_standard_input_is_passed_on_to_a_job_that_has_one(machine: Machine, tmp
 
 def test_that_standard_input_is_not_read_is_said_only_where_there_is_some(machine: Machine) -> None:
     assert machine.run("run", "-q", "team-a", "--name", "none", "--", "true").returncode == 0
-    said = "standard input is not passed on: the command reads an empty one; redirect inside the command"
+    said = "standard input is not passed to the command; redirect inside the command"
     for given, says in (("some", True), ("", False)):
-        words = {"env": machine.environment, "input": given, "capture_output": True, "text": True, "timeout": SOON}
-        done = subprocess.run(machine.command("attach", "none"), check=True, **words)  # type: ignore[call-overload]
+        done = subprocess.run(
+            machine.command("attach", "none"),
+            check=True,
+            env=machine.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=SOON,
+        )
         assert (said in done.stderr) is says, done.stderr
 
 

@@ -111,7 +111,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_shown(kueue: Kueue) -> Non
     found, notes = kueue.embedded.call(listed(kube, "default", ""))  # type: ignore[arg-type]  # it only lists
     assert [row.name for row in found.summaries()] == ["runs"]
     assert len(notes) == 2
-    assert notes[0].startswith("states and reasons are left out: ")
+    assert notes[0].startswith("states and reasons are omitted: ")
 
 
 def test_finished_jobs_that_exist(kueue: Kueue) -> None:

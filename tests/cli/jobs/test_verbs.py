@@ -119,7 +119,7 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
         return soon(lambda: starts.exists() and starts.read_text() == "x\n" * times)
 
     assert started(1)
-    assert told(running.run("hold", "again")) == ["job default/again held; it was running, and is stopped"]
+    assert told(running.run("hold", "again")) == ["job default/again held; it was running and is being stopped"]
     assert told(running.run("requeue", "again")) == ["job default/again is held; use `pykueue release again`"]
     held = "default/again in team-a: held by its owner; `pykueue release` queues it again"
     assert soon(lambda: held in " ".join(running.run("status").stdout.split()))
@@ -140,7 +140,7 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     assert told(done) == [
         "no job 'xyzzy' in namespace default; `pykueue jobs` lists them",
         "job default/again cancelled",
-        "job default/sweep has ended already",
+        "job default/sweep has already ended",
     ]
     assert waiting.communicate(timeout=60)[1].endswith("pykueue: job default/again was deleted\n")
     assert waiting.returncode == 1
@@ -164,14 +164,14 @@ def test_a_job_stops_until_its_processes_have_ended_and_its_output_is_gone(runni
     assert running.run("hold", "kept").returncode == 0
     assert running.run("cancel", "stopped").returncode == 0
     assert (state("kept"), state("stopped")) == ("STOPPING", "STOPPING")
-    assert "was cancelled already; its processes have not ended yet" in running.run("cancel", "stopped").stderr
+    assert "was already cancelled; its processes have not ended yet" in running.run("cancel", "stopped").stderr
     done = running.run("run", "-q", "team-a", "--name", "stopped", "--detach", "--", "true")
     assert "is being deleted, and its processes have not ended yet; wait, or use another name" in done.stderr
     go.touch()
     assert soon(lambda: (state("kept"), state("stopped")) == ("HELD", ""))
     done = running.run("logs", "kept")
     assert (done.returncode, "default/kept: it was held at 20" in done.stderr) == (1, True), done.stderr
-    gone = "no job 'stopped' in namespace default any more: it was cancelled at 20"
+    gone = "no job 'stopped' in namespace default: it was cancelled at 20"
     assert soon(lambda: gone in running.run("logs", "stopped").stderr)
     assert running.run("cancel", "kept").returncode == 0
 
@@ -187,14 +187,14 @@ def test_what_cannot_be_done_is_said(running: Machine) -> None:
     done = running.run("attach", "sweap")
     assert (done.returncode, told(done)) == (1, ["no job 'sweap' in namespace default; did you mean sweep?"])
     done = running.run("hold", "sweep")
-    assert (done.returncode, told(done)) == (1, ["job default/sweep has ended already"])
+    assert (done.returncode, told(done)) == (1, ["job default/sweep has already ended"])
     done = running.run("logs", "-l", "sweep=8")
     assert (done.returncode, told(done)) == (1, ["no job in namespace default has the labels sweep=8"])
     detached(running, "later", "true", "--cpu", "100")
     done = running.run("logs", "later")
     assert (done.returncode, "job default/later has not started" in done.stderr) == (0, True)
     done = running.run("requeue", "later")
-    assert (done.returncode, told(done)) == (0, ["job default/later is pending already"])
+    assert (done.returncode, told(done)) == (0, ["job default/later is already pending"])
     running.run("cancel", "later")
 
 
@@ -232,7 +232,7 @@ def test_ctrl_c_detaches_and_leaves_the_job_running(running: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        pytest.param(["cancel"], "name a job, or choose jobs by label with -l", id="nothing is named"),
+        pytest.param(["cancel"], "specify a job, or select jobs by label with -l", id="nothing is named"),
         pytest.param(["logs", "a", "-l", "x=1"], "--selector: cannot be combined with names", id="both"),
         pytest.param(["cancel", "--all", "a"], "--all: cannot be combined", id="all, and a name"),
         pytest.param(["cancel", "a:3"], "a:3: one index of a job cannot be cancelled", id="one index"),
@@ -240,7 +240,7 @@ def test_ctrl_c_detaches_and_leaves_the_job_running(running: Machine) -> None:
         pytest.param(
             ["wait", "a:x"], "'a:x': 'x' is not the number of a task; use a whole number, e.g. a:1", id="no number"
         ),
-        pytest.param(["wait", "a:1", "--index", "2"], "names another task than --index 2", id="two indexes"),
+        pytest.param(["wait", "a:1", "--index", "2"], "differs from --index 2", id="two indexes"),
         pytest.param(["wait", "a", "--timeout", "10"], "--timeout: '10' has no unit; write 10s", id="no unit"),
         pytest.param(["attach", ":1"], "':1' is not the name of a job", id="no name"),
     ],
@@ -303,7 +303,7 @@ WORKLOAD: Tree = {"metadata": {"labels": {"kueue.x-k8s.io/job-uid": "u-1"}}, "sp
         pytest.param(
             Stub(workload=WORKLOAD, denied="workloads"), 0, "you may not read Workloads", id="a user with few rights"
         ),
-        pytest.param(Stub(workload=WORKLOAD), 1, "Kueue itself ignores the annotation pykueue.io/hold", id="Kueue"),
+        pytest.param(Stub(workload=WORKLOAD), 1, "and Kueue ignores the annotation pykueue.io/hold", id="Kueue"),
         pytest.param(Stub(workload=None), 1, "has no Workload after 10 s: it is not queued", id="not queued"),
     ],
 )

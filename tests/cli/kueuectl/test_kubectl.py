@@ -79,4 +79,4 @@ def test_without_kubectl_a_sentence_says_what_to_do(tmp_path: Path, monkeypatch:
 
 def test_our_own_help_comes_first() -> None:
     done = CliRunner().invoke(cli, ["get", "--help"])
-    assert "All words go to `kubectl get`" in done.output
+    assert "All arguments are passed to `kubectl get`" in done.output

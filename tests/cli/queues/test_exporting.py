@@ -62,13 +62,13 @@ def test_each_thing_of_the_machine_is_named_with_what_to_do() -> None:
     found = "\n".join(problems(tree))
     for part in (
         "belongs to CronJob nightly; move that instead",
-        "containers[0].image: 'local' is no image; name one",
+        "containers[0].image: 'local' is not an image; specify one",
         "containers[0].workingDir: ",
-        "containers[0].env: PATH have the values of this machine",
+        "containers[0].env: PATH have values of this machine",
         "containers[0].envFrom: configMapRef settings is not exported",
-        "volumes[0].hostPath: /data is of this machine",
+        "volumes[0].hostPath: /data is a path on this machine",
         "volumes[1].secret: key is not exported",
-        "securityContext: runAsUser name accounts of this machine",
+        "securityContext: runAsUser refer to accounts of this machine",
     ):
         assert part in found
     assert lint([job(tree)])[0].startswith("Job lab/train: belongs to CronJob nightly")

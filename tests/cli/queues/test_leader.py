@@ -43,5 +43,5 @@ def lease(holder: str = "manager-1") -> dict[str, Any]:
 async def test_a_manager_that(answer: Any, seconds: int, told: bool) -> None:
     now = Instant(parse_instant(RENEWED) + seconds * MICROS)
     said = await without_leader(cast("Kube", Server(answer)), now)
-    begin = "no manager runs: the Lease kueue-system/c1f6bfd2.kueue.x-k8s.io was last renewed at 2026"
+    begin = "no manager is running: the Lease kueue-system/c1f6bfd2.kueue.x-k8s.io was last renewed at 2026"
     assert said.startswith(begin) is told

@@ -88,12 +88,12 @@ def test_a_queue_can_be_kept_from_borrowing_and_lending() -> None:
 def test_queues_that_own_more_than_there_is_are_named() -> None:
     queues = [cluster_queue("a", {"cpu": "3", "memory": "5Gi"}), cluster_queue("b", {"cpu": "2", "memory": "5Gi"})]
     [warning] = overcommitted(queues, MACHINE)
-    assert warning.startswith("all queues together own 5 cpu, and the machine has 4: ")
+    assert warning.startswith("all queues together own 5 cpu, but the machine has 4: ")
     [warning] = overcommitted([cluster_queue("a", {"example.com/npu": "1"})], MACHINE)
-    assert warning.startswith("all queues together own 1 example.com/npu, and the machine has 0: ")
+    assert warning.startswith("all queues together own 1 example.com/npu, but the machine has 0: ")
 
 
 def test_quotas_in_words() -> None:
     assert described({"cpu": "2", "memory": "0"}) == "it owns 2 cpu, and borrows memory"
     assert described({"cpu": "2"}) == "it owns 2 cpu"
-    assert described({"cpu": "0", "memory": "0"}) == "it owns nothing and uses what it can borrow"
+    assert described({"cpu": "0", "memory": "0"}) == "it owns no quota and uses what it can borrow"

@@ -98,7 +98,7 @@ def test_a_user_with_few_rights_sees_his_queues_and_what_is_left_out(tmp_path: P
         ["main", "-", "2", "1"],
     ]
     notes = [line.partition(": ")[2].partition(":")[0] for line in done.stderr.splitlines()]
-    assert notes == ["the machine is left out", "quotas are left out", "only namespace default is shown"]
+    assert notes == ["the machine is omitted", "quotas are omitted", "only namespace default is shown"]
 
 
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:

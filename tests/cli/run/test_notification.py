@@ -30,7 +30,7 @@ def test_a_cluster_has_nobody_to_run_it(capsys: pytest.CaptureFixture[str]) -> N
     check_notifiable(local=True)
     with pytest.raises(SystemExit):
         check_notifiable(local=False)
-    assert "--notify: works on one machine only" in capsys.readouterr().err
+    assert "--notify: not supported on a cluster" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_written_is_known_before(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dir").mkdir()
     assert [file_problem(one) for one in ("new", "dir/%j", "%x/new", str(tmp_path / "new"))] == [""] * 4
-    assert file_problem("none/%j") == "none/%j: there is no directory none; create it first"
+    assert file_problem("none/%j") == "none/%j: directory none does not exist; create it first"
     assert file_problem("dir") == "dir: Is a directory"
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert file_problem("dir/new") == "dir/new: you may not write in dir"
+    assert file_problem("dir/new") == "dir/new: no permission to write in dir"

@@ -14,10 +14,10 @@ def test_what_cannot_run_is_not_submitted_and_a_file_of_output_is_named(tmp_path
         queue = ("-q", "team-a", "--detach")
         for word, says in (("nosuch-command", "no such command"), ("./nosuch.sh", "no such file")):
             done = machine.run("run", *queue, "--", word)
-            assert (done.returncode, f"{word}: there is {says}" in done.stderr) == (127, True), done.stderr
+            assert (done.returncode, f"{word}: {says}" in done.stderr) == (127, True), done.stderr
         done = machine.run("run", *queue, "--output", str(tmp_path / "none" / "%j"), "--", "true")
-        assert (done.returncode, "there is no directory" in done.stderr) == (2, True), done.stderr
-        assert "No jobs run or wait" in machine.run("jobs").stderr
+        assert (done.returncode, "does not exist; create it first" in done.stderr) == (2, True), done.stderr
+        assert "No running or pending jobs" in machine.run("jobs").stderr
 
         file = str(tmp_path / "%u-%j.txt")
         done = machine.run("run", *queue, "--name", "writes", "--output", file, "--", "echo", "hello")
@@ -31,4 +31,4 @@ def test_what_cannot_run_is_not_submitted_and_a_file_of_output_is_named(tmp_path
         assert soon(lambda: f"is in {tmp_path}/4.txt" in machine.run("logs", "tasks:4").stderr)
         assert f"is in {tmp_path}/%a.txt" in machine.run("logs", "tasks").stderr
         missing = machine.run("jobs", "-n", "nosuch")
-        assert (missing.returncode, "there is no namespace nosuch" in missing.stderr) == (1, True), missing.stderr
+        assert (missing.returncode, "no namespace nosuch" in missing.stderr) == (1, True), missing.stderr

@@ -75,10 +75,10 @@ def test_an_option_that_changes_nothing_is_left_out_with_a_word(line: str, ours:
         ("--dependency=singleton", "--dependency=singleton has no equivalent"),
         ("--dependency=after:a", "--dependency=after:a has no equivalent; use afterany:JOB or afterok:JOB"),
         ("--gres=license:1", "--gres=license:1 has no equivalent"),
-        ("--mem=0", "'0' is not an amount of memory here"),
+        ("--mem=0", "'0' is not a valid amount of memory"),
         ("--het-group=1", "--het-group has no equivalent; remove the line"),
         ("-Z 1", "-Z is not an option of sbatch"),
-        ("--time", "--time needs a value"),
+        ("--time", "--time requires a value"),
         ("train.py", "'train.py' is not an option"),
     ],
 )

@@ -11,7 +11,7 @@ from pykueue.cli.flags import choosing_server, namespaced
 
 @click.command()
 @click.argument("name", metavar="NAME[:INDEX]", shell_complete=completion.jobs)
-@click.option("--no-stdin", is_flag=True, help="Do not pass standard input on.")
+@click.option("--no-stdin", is_flag=True, help="Do not pass standard input to the job.")
 @namespaced
 @choosing_server
 def attach(
@@ -26,12 +26,13 @@ def attach(
 
     While the job is pending, the reason is printed whenever it changes; then its output is shown from the beginning and
     streamed, and `pykueue attach` exits with the exit code of the job. Ctrl-C detaches: the job continues. A restart of
-    the server does not interrupt it. Of an array, one task is followed: NAME:N, with its number as in `--array`.
+    the server does not interrupt it. For an array, follow a single task with NAME:N, numbered as in `--array`.
 
-    Standard input is passed on to a job whose container has `stdin: true`; with `stdinOnce: true`, its standard input
-    ends with yours, and when you detach. If it has `tty: true` too, as with `pykueue run --interactive`, and you are on
-    a terminal, the two are connected: the output begins with what nobody has seen yet, every key goes to the job,
-    Ctrl-C as well, and closing the terminal detaches. --no-stdin only shows the output.
+    Standard input is passed to a job if its container has `stdin: true`; with `stdinOnce: true`, the job's standard
+    input ends with yours, or when you detach. If the container also has `tty: true`, as with
+    `pykueue run --interactive`, and you are on a terminal, the terminals are connected: the output starts with what has
+    not been shown yet, all keys are sent to the job, including Ctrl-C, and closing the terminal detaches. --no-stdin
+    only shows the output.
 
     \b
     Example:
@@ -39,12 +40,12 @@ def attach(
       pykueue attach sweep:3
       pykueue attach calculator < tasks.txt
 
-    A job that prints faster than its output is read does not wait for `pykueue attach`, as it does for the
-    `pykueue run` that started it: output that exceeds the log is dropped, and a line says how much.
+    A job that prints faster than its output is read waits for the `pykueue run` that started it, but not for
+    `pykueue attach`: output that exceeds the log is dropped, and a line shows how much.
 
     Exit codes: 0, success; the exit code of the job, 124 if it reached its time limit; 1, the job does not exist, was
     deleted or failed without an exit code, or part of its output is missing; 2, invalid input; 130, Ctrl-C; 141, the
-    reader of the output is gone.
+    reader of the output exited.
     """
     from pykueue.api.core import Tree
     from pykueue.api.trees import mappings, member

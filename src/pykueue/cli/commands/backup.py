@@ -71,17 +71,18 @@ def backup(file: str, data: str | None) -> None:
 @click.option(
     "--users-from-backup",
     is_flag=True,
-    help="Replace the users and their credentials, too. Users who were removed since get in again; asks first.",
+    help="Also restore users and their credentials. Users who were removed since the backup regain access; asks "
+    "for confirmation.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> None:
     """Restore a server from a backup FILE.
 
-    Stop the server first with `pykueue down`. Users and their kubeconfigs stay as they are today: who was removed since
-    the backup stays removed, and replaced kubeconfigs stay invalid. If the data directory has no users yet, those of
-    FILE are taken. The files that are replaced are kept next to the new ones, as
-    pykueue.db.old, users.json.old and so on, with a number if such a file exists.
+    Stop the server first with `pykueue down`. Users and their kubeconfigs are not changed: users who were removed since
+    the backup stay removed, and replaced kubeconfigs stay invalid. If the data directory has no users yet, those of
+    FILE are restored. Replaced files are kept next to the new ones, as pykueue.db.old, users.json.old and so on, with a
+    number if such a file exists.
 
     \b
     Example:
@@ -129,7 +130,7 @@ def restore(file: str, users_from_backup: bool, yes: bool, data: str | None) -> 
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or file}: {error.strerror}; check the path and its permissions")
-    kept = {"today": "; users are those of today", "backup but admin": "", "backup": ""}[chosen]
+    kept = {"today": "; the current users are kept", "backup but admin": "", "backup": ""}[chosen]
     click.echo(f"{folder}: restored from {file}{kept}; start the server with `pykueue up{data_option(folder)}`")
 
 
@@ -170,13 +171,13 @@ def confirm(file: str, scratch: Path, folder: Path, *, yes: bool) -> None:
         lines = [str(error), *differences({}, then, now)]
     if not lines:
         return
-    click.echo(f"The users of {file} replace those of today:")
+    click.echo(f"The users of {file} replace the current users:")
     for line in lines:
         click.echo(f"  {printable(line)}")
     if yes:
         return
     if not sys.stdin.isatty():
-        fail("nothing was changed; confirm with --yes, or omit --users-from-backup to keep the users of today")
+        fail("nothing was changed; confirm with --yes, or omit --users-from-backup to keep the current users")
     if not click.confirm("Continue?"):
         fail("nothing was changed")
 

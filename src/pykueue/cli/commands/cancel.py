@@ -11,8 +11,8 @@ from pykueue.cli.flags import choosing_server, namespaced, selecting
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.unfinished_jobs)
 @selecting
-@click.option("--all", "everything", is_flag=True, help="All jobs of yours in the namespace that have not ended.")
-@click.option("--ended", is_flag=True, help="Delete jobs that have ended, too, with their output; frees their names.")
+@click.option("--all", "everything", is_flag=True, help="All of your jobs in the namespace that have not ended.")
+@click.option("--ended", is_flag=True, help="Also delete jobs that have ended, with their output; frees their names.")
 @namespaced
 @choosing_server
 def cancel(
@@ -29,8 +29,8 @@ def cancel(
 
     The Job is deleted; its processes get SIGTERM, and SIGKILL after the grace period of their pod (30 s by default).
     `pykueue jobs` shows it as STOPPING until they have ended. Its output is deleted with its pods. A job that has
-    already ended is left as it is, with its output, and that is no error; --ended deletes it, so that its name is free
-    again. One index of an array cannot be cancelled.
+    already ended is not changed, keeps its output, and is not an error; --ended deletes it, so that its name can be
+    used again. A single index of an array cannot be cancelled.
 
     \b
     Example:
@@ -40,11 +40,11 @@ def cancel(
       pykueue cancel --all
       pykueue cancel --ended train
 
-    With --all, jobs that the server knows to be another user's are left alone; a cluster without `pykueue up` does not
-    record who created a Job, so there --all means every job of the namespace.
+    With --all, jobs of other users are not cancelled. A cluster does not record who created a Job, so there --all means
+    all jobs of the namespace.
 
-    Exit codes: 0, none of these jobs runs any longer, or will; 1, a job does not exist, or you may not delete it; 2,
-    invalid input.
+    Exit codes: 0, all of these jobs have ended or are being stopped; 1, a job does not exist, or you may not delete it;
+    2, invalid input.
     """
     from pykueue.cli.jobs.chosen import names_of
     from pykueue.cli.jobs.verbs import cancelled

@@ -6,10 +6,10 @@ import click
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Print the script that completes commands in a shell.
+    """Print a completion script for a shell.
 
-    It completes commands, options, and the names of queues, namespaces, jobs and Workloads, which it asks the server
-    for. If the server does not answer, no names are offered.
+    It completes commands, options, and the names of queues, namespaces, jobs and Workloads, which it gets from the
+    server. If the server does not respond, no names are offered.
 
     \b
     Example:
@@ -17,7 +17,7 @@ def completion(shell: str) -> None:
       eval "$(pykueue completion zsh)"               # in ~/.zshrc, after compinit
       pykueue completion fish | source               # in ~/.config/fish/config.fish
 
-    kubectl completes `kubectl pykueue` by itself once `kubectl completion` is set up.
+    `kubectl pykueue` is completed automatically if `kubectl completion` is set up.
 
     Exit codes: 0, success; 2, invalid input.
     """

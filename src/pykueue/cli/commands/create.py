@@ -16,7 +16,7 @@ from pykueue.cli.serverstate import fail
 def create() -> None:
     """Create a ClusterQueue, LocalQueue or ResourceFlavor.
 
-    The options are those of `kueuectl create`. With `--dry-run client -o yaml` the object is printed and not created.
+    The options are those of `kueuectl create`. With `--dry-run client -o yaml` the object is only printed.
 
     \b
     Example:
@@ -24,7 +24,7 @@ def create() -> None:
       pykueue create clusterqueue main --nominal-quota "a100:cpu=9;memory=36Gi"
       pykueue create localqueue main -c main -n team-a
 
-    Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
 
 
@@ -50,7 +50,7 @@ def create() -> None:
     default="Never",
     show_default=True,
     metavar="POLICY",
-    help="Which Workloads of other queues in the cohort a pending one may preempt: Never, LowerPriority or Any.",
+    help="Which Workloads of other queues in the cohort a pending Workload may preempt: Never, LowerPriority or Any.",
     shell_complete=completion.one_of("Never", "LowerPriority", "Any"),
 )
 @click.option(
@@ -58,7 +58,8 @@ def create() -> None:
     default="Never",
     show_default=True,
     metavar="POLICY",
-    help="Which Workloads of this queue a pending one may preempt: Never, LowerPriority or LowerOrNewerEqualPriority.",
+    help="Which Workloads of this queue a pending Workload may preempt: Never, LowerPriority or "
+    "LowerOrNewerEqualPriority.",
     shell_complete=completion.one_of("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
 )
 @click.option("--nominal-quota", multiple=True, metavar="QUOTAS", help="Quota of each flavor and resource.")
@@ -70,8 +71,8 @@ def create() -> None:
 def clusterqueue(name: str, **given: Any) -> None:
     """Create a ClusterQueue.
 
-    QUOTAS are FLAVOR:RESOURCE=QUANTITY;RESOURCE=QUANTITY, separated by commas. Limits name the same resources as the
-    quota of their flavor. Flavors with the same resources form one resource group, in the order given.
+    QUOTAS are FLAVOR:RESOURCE=QUANTITY;RESOURCE=QUANTITY, separated by commas. Limits must have the same resources as
+    the quota of their flavor. Flavors with the same resources form one resource group, in the order given.
 
     \b
     Example:
@@ -79,7 +80,7 @@ def clusterqueue(name: str, **given: Any) -> None:
       pykueue create cq gpus --nominal-quota "a100:nvidia.com/gpu=8,t4:nvidia.com/gpu=16" \\
         --borrowing-limit "a100:nvidia.com/gpu=4,t4:nvidia.com/gpu=0" --cohort lab
 
-    Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     from pykueue.cli.kueuectl.quotaspec import FIELDS, QuotaSpecError, resource_groups
 
@@ -124,8 +125,8 @@ def localqueue(name: str, clusterqueue: str, ignore_unknown_cq: bool, **given: A
       pykueue create localqueue main -c main -n team-a
       pykueue create lq later -c not-there-yet --ignore-unknown-cq
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or the ClusterQueue does not exist; 2, invalid
-    input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the ClusterQueue does not exist;
+    2, invalid input.
     """
     if not clusterqueue:
         fail("clusterqueue must be specified")
@@ -144,7 +145,7 @@ def localqueue(name: str, clusterqueue: str, ignore_unknown_cq: bool, **given: A
     "--tolerations",
     multiple=True,
     metavar="KEY[=VALUE][:EFFECT],…",
-    help="Tolerations that pods admitted in this flavor get; `:EFFECT` tolerates every key.",
+    help="Tolerations added to pods in this flavor; `:EFFECT` tolerates all keys.",
 )
 @trying
 @printing_object
@@ -157,7 +158,7 @@ def resourceflavor(name: str, **given: Any) -> None:
       pykueue create resourceflavor default
       pykueue create rf spot --node-labels tier=spot --node-taints spot=true:NoSchedule --tolerations spot=true
 
-    Exit codes: 0, success; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     from pykueue.cli.kueuectl.taints import TaintError, taints, tolerations
 
@@ -212,7 +213,7 @@ def made(kind: str, name: str, spec: Tree, given: dict[str, Any], *, must_exist:
             try:
                 await kube.get(CLUSTER_QUEUES, must_exist)
             except DeniedError as error:
-                click.echo(f"whether ClusterQueue {must_exist} exists was not checked: {error.message}", err=True)
+                click.echo(f"could not check whether ClusterQueue {must_exist} exists: {error.message}", err=True)
         return await created(kube, resource, tree, namespace, dry_run=dry_run)
 
     report(asked(target, "create", ask), resource, "created", dry_run=dry_run, output=given["output"])

@@ -24,23 +24,23 @@ def delete() -> None:
       pykueue delete workload job-train-1a2b3 -n team-a
       pykueue delete clusterqueue main
 
-    Exit codes: 0, success, or not confirmed; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success, or not confirmed; 1, the server rejected the request or does not respond; 2, invalid input.
     """
 
 
 @delete.command()
 @click.argument("names", nargs=-1, shell_complete=completion.active_workloads)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before jobs are deleted.")
+@click.option("-y", "--yes", is_flag=True, help="Delete jobs without confirmation.")
 @click.option("--all", "everything", is_flag=True, help="Delete all Workloads of the namespace.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="With --all: those of all namespaces.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="With --all: the Workloads of all namespaces.")
 @namespaced
 @trying
 @choosing_server
 def workload(names: tuple[str, ...], yes: bool, everything: bool, all_namespaces: bool, **given: Any) -> None:
     """Delete Workloads and the jobs they belong to.
 
-    The jobs are deleted, and their Workloads with them: a Workload that is deleted alone is created again. Workloads
-    without a job are deleted directly. Names that do not exist are reported and skipped.
+    The jobs are deleted together with their Workloads: a Workload that is deleted alone is recreated. Workloads without
+    a job are deleted directly. Names that do not exist are reported and skipped.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def workload(names: tuple[str, ...], yes: bool, everything: bool, all_namespaces
       pykueue delete kwl --all -n team-a --yes
       pykueue delete workload job-train-1a2b3 --dry-run client
 
-    Exit codes: 0, success, or not confirmed; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success, or not confirmed; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     if not everything and not names:
         fail("requires at least 1 arg(s), only received 0")
@@ -95,7 +95,8 @@ def passed_on(name: str) -> None:
         run("delete", [name, *words])
 
     command.__doc__ = (
-        f"Delete a {name}, with kubectl.\n\nAll words go to `kubectl delete {name}`.\n\n\b\nExample:\n"
+        f"Delete {'an' if name[0] in 'aeiou' else 'a'} {name}, with kubectl.\n\nAll arguments are passed to "
+        f"`kubectl delete {name}`.\n\n\b\nExample:\n"
         f"  pykueue delete {name} NAME\n\n"
         "Exit codes: 0, success; 1, kubectl failed, or is not installed; 2, invalid input."
     )

@@ -89,7 +89,8 @@ def demo() -> None:
 
     Starts a server in a temporary directory with 4 cpu, submits jobs of two teams, and explains what happens to each
     job: one borrows idle quota, the owner reclaims it, the preempted job resumes later, a job whose pods do not become
-    ready is retried, and a job that can never fit says so. It takes half a minute and removes everything it created.
+    ready is retried, and a job that can never fit is reported. It takes half a minute and removes everything it
+    created.
 
     \b
     Example:

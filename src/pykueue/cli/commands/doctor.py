@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Examine manifests instead of a server: a file, the manifests in a directory, or - for standard input.",
 )
-@click.option("--skip", metavar="ID", multiple=True, help="Do not run this check; may be given several times.")
+@click.option("--skip", metavar="ID", multiple=True, help="Skip this check. Repeatable.")
 @namespaced
 @choosing_format
 @choosing_server
@@ -38,11 +38,11 @@ def doctor(
 
     Examines the queues, flavors, checks, classes, namespaces and pending jobs of a server, and on a cluster also its
     nodes, definitions, webhooks, Configuration and clocks; or, with -f, manifests in YAML or JSON, without a server.
-    docs/doctor.md has a section for the id of each finding. Errors keep jobs from starting, warnings are settings
-    without the effect that they seem to have, notes are worth a look.
+    docs/doctor.md has a section for the id of each finding. Errors prevent jobs from starting, warnings are settings
+    that do not have the effect they appear to have, and notes may deserve attention.
 
-    In manifests, references to a kind of which there is no manifest at all are not checked. Users with few rights get
-    the checks of what they may read, and a line on standard error for each of the others.
+    With -f, references to a kind are not checked if there are no manifests of that kind. Checks that need more
+    permissions than you have are skipped and reported on standard error.
 
     \b
     Example:
@@ -51,8 +51,8 @@ def doctor(
       pykueue doctor -f queues.yaml --skip flavor-unused -o json
       kubectl get clusterqueues,localqueues,resourceflavors -A -o yaml | pykueue doctor -f -
 
-    Exit codes: 0, nothing was found, or only notes; 1, errors or warnings were found; 2, invalid input, or the server
-    refused or does not respond.
+    Exit codes: 0, no findings, or only notes; 1, errors or warnings; 2, invalid input, or the server rejected the
+    request or does not respond.
     """
     from pykueue.cli.doctor.table import CHECKS
     from pykueue.cli.serverstate import fail
@@ -66,7 +66,7 @@ def doctor(
     invalid = False
     if files:
         if kubeconfig or context or data or namespace:
-            fail("-f: manifests are examined without a server; leave out -n, --kubeconfig, --context and --data")
+            fail("-f: manifests are examined without a server; omit -n, --kubeconfig, --context and --data")
         inventory, invalid = of_files(files)
     else:
         inventory = of_server(kubeconfig, context, data, namespace)
@@ -107,11 +107,11 @@ def of_server(kubeconfig: str | None, context: str | None, data: str | None, nam
     )
     if inventory.lacks_kueue:
         fail(
-            f"{target.connection.server}: serves no ClusterQueues, so there is nothing to examine; "
-            "install pykueue or Kueue first, see `pykueue manifests --help`"
+            f"{target.connection.server}: does not serve ClusterQueues; install pykueue or Kueue first, see "
+            "`pykueue manifests --help`"
         )
     if narrowed:
-        click.echo(f"you may read {', '.join(narrowed)} of namespace {within} only", err=True)
+        click.echo(f"you may only read {', '.join(narrowed)} in namespace {within}", err=True)
     return inventory
 
 

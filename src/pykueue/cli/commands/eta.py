@@ -14,9 +14,9 @@ from pykueue.cli.flags import Count, choosing_server, namespaced
     "--arrivals",
     type=click.Choice(["ignored", "learned"]),
     default="ignored",
-    help="Whether other jobs arrive before it starts: none does (default), or as many as until now.",
+    help="Whether to simulate new jobs: none (ignored, the default), or at the rate observed so far (learned).",
 )
-@click.option("--runs", type=Count(20, 200), default=40, metavar="N", help="How often to run the queues forward; 40.")
+@click.option("--runs", type=Count(20, 200), default=40, metavar="N", help="Number of simulations; default: 40.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), metavar="FORMAT", help="Print json or yaml.")
 @namespaced
 @choosing_server
@@ -32,11 +32,12 @@ def eta(
 ) -> None:
     """Estimate when jobs start.
 
-    The server runs its queues forward many times, as they are now, and prints the times between which the job starts in
-    nine of ten runs. Jobs run for at most their limit (`pykueue run --time`, activeDeadlineSeconds, or the label
-    kueue.x-k8s.io/max-exec-time-seconds), and about as long as those of the same queue with the same requests did
-    before. The answer says how many jobs ahead declare no limit, and how often earlier answers were right. A job that
-    is held, or waits for another job or for a time, is not estimated; the answer says what it waits for.
+    The server simulates its queues many times, starting from their current state, and prints the range in which the job
+    starts in nine of ten runs. Jobs run for at most their limit (`pykueue run --time`, activeDeadlineSeconds, or the
+    label kueue.x-k8s.io/max-exec-time-seconds), and about as long as earlier jobs of the same queue with the same
+    requests. The output shows how many jobs ahead declare no limit, and how often earlier estimates were right. For a
+    job that is held, or that waits for another job or a start time, there is no estimate; the output shows what it is
+    waiting for.
 
     \b
     Example:
@@ -44,8 +45,8 @@ def eta(
       pykueue eta train-1 train-2 --arrivals learned
       pykueue eta train-x7k2p -o json
 
-    Exit codes: 0, there is an answer for each job, and "does not start" is one; 1, a job does not exist or has no
-    Workload yet, you may not read it, or the server cannot tell; 2, invalid input.
+    Exit codes: 0, there is a result for each job, including "does not start"; 1, a job does not exist or has no
+    Workload yet, you may not read it, or the server has no estimate; 2, invalid input.
     """
     from pykueue.cli.jobs.chosen import names_of
     from pykueue.cli.jobs.estimates import printed

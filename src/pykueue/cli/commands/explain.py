@@ -14,14 +14,15 @@ from pykueue.cli.flags import choosing_server, namespaced
 def explain(
     what: str, kubeconfig: str | None, context: str | None, data: str | None, namespace: str | None, output: str | None
 ) -> None:
-    """Explain why a job waits or was evicted, or who holds a queue.
+    """Explain why a job is pending or was evicted, or who uses a queue.
 
-    Of a job: whether its queue is active, its place in line, who is ahead and who went past, what each flavor has and
-    how much is missing, which limit decides that, its admission checks, its last eviction, and what would let it start,
-    the easiest first. The first line says so if it can never start. Of a queue: who holds its quota, who borrows, and
-    what a newcomer of one cpu or one GPU would meet.
+    For a job: whether its queue is active, its position in the queue, which jobs are ahead and which were admitted
+    first, what each flavor has and how much is missing, which limit applies, its admission checks, its last eviction,
+    which jobs were spared then and why, and what would let it start, easiest first. If it can never start, the first
+    line shows it. For a queue: which jobs hold its quota, which queues borrow, and what would happen to a new job of
+    one cpu or one GPU.
 
-    The argument is the name of a Job, Workload or queue. If several have the same name, write job/NAME,
+    The argument is the name of a Job, Workload or queue. If several objects have the same name, use job/NAME,
     workload/NAME, localqueue/NAME or clusterqueue/NAME; queue/NAME is either kind of queue.
 
     \b
@@ -30,11 +31,11 @@ def explain(
       pykueue explain queue/team-a
       pykueue explain train -o json
 
-    Workloads of namespaces that you may not list are counted, not named. A server that does not serve
-    query.pykueue.io, such as Kueue, is asked for the object alone, and a line on standard error says so.
+    Workloads in namespaces that you may not list are counted, but not named. On a server without query.pykueue.io, such
+    as Kueue, the explanation is based on the object alone, with a note on standard error.
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or nothing has this name; 2, invalid input, or
-    several objects have this name.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or no object has this name; 2,
+    invalid input, or several objects have this name.
     """
     # Imported here so that help and usage errors are fast.
     from pykueue.cli.explain.answer import Explained, explained

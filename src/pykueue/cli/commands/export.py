@@ -24,7 +24,7 @@ PARTS: Final = ("queues", "users", "jobs")
     "--only", multiple=True, type=click.Choice(PARTS), help="Export only this part; repeatable. Default: everything."
 )
 @click.option("--file", metavar="FILE", help="Write the YAML to a new file with mode 0600 instead of standard output.")
-@click.option("--strict", is_flag=True, help="Exit with code 1 if something has to be changed by hand.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if objects need manual changes.")
 @choosing_server
 def export(
     only: tuple[str, ...],
@@ -34,13 +34,13 @@ def export(
     context: str | None,
     data: str | None,
 ) -> None:
-    """Print queues, users and waiting Jobs as YAML for a cluster.
+    """Print queues, users and pending Jobs as YAML for a cluster.
 
     Queues are flavors, cohorts, ClusterQueues, LocalQueues with their namespaces, and priority classes. A user becomes
-    a namespace and a RoleBinding to Kueue's role for users. Jobs are those that wait; they stay suspended until the
-    queue of the cluster admits them. Nothing is changed on this machine.
+    a namespace and a RoleBinding to Kueue's role for users. Only pending Jobs are exported; they stay suspended until
+    the queue of the cluster admits them. This machine is not changed.
 
-    What cannot move as it is, such as a Job without an image, is listed on standard error.
+    Objects that need changes, such as a Job without an image, are listed on standard error.
 
     \b
     Example:
@@ -48,7 +48,8 @@ def export(
       pykueue export --only queues | kubectl --context lab apply --server-side -f -
       pykueue export --file lab.yaml --strict
 
-    Exit codes: 0, success; 1, the server refused it or does not respond, or --strict found something; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or --strict found objects that need
+    changes; 2, invalid input.
     """
     from pykueue.api.install.manifests import rendered
     from pykueue.cli.queues.exporting import lint
@@ -61,7 +62,7 @@ def export(
     written(rendered([one.tree for one in objects]), file)
     problems = lint(objects)
     if "users" in parts and target.folder is None:
-        click.echo("users are left out: only the administrator, on the machine itself, can read them", err=True)
+        click.echo("users are omitted: only the administrator can read them, on the machine itself", err=True)
     for one in problems:
         click.echo(printable(one), err=True)
     if strict and problems:

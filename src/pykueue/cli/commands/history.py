@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "journals",
     multiple=True,
     metavar="FILE",
-    help="Read this journal instead of asking a server; may be repeated.",
+    help="Read this journal instead of contacting a server. Repeatable.",
     shell_complete=completion.files,
 )
 @click.option("-o", "--output", type=click.Choice(("json", "yaml")), metavar="FORMAT", help="Print json or yaml.")
@@ -33,20 +33,20 @@ def history(
     journals: tuple[str, ...],
     output: str | None,
 ) -> None:
-    """List what was decided about a job, and when.
+    """List the decisions about a job.
 
-    The end of the job is last. A server remembers the last eight decisions about each of the workloads that it dealt
-    with last, and a line on standard error says if there were more. With --journal,
-    all decisions in journals are listed that `pykueue up` or `pykueue manager` wrote with the same option, rotated
-    files included; no server is asked, and without -n the workloads of all namespaces are searched.
+    Decisions are listed with their times, and the end of the job is last. A server keeps the last eight decisions for
+    each recently considered workload; a line on standard error shows if there were more. With --journal, all decisions
+    in journals of `pykueue up` or `pykueue manager` (option --journal) are listed, including rotated files; no server
+    is contacted, and without -n the workloads of all namespaces are searched.
 
     \b
     Example:
       pykueue history train
       pykueue history train --journal journal.jsonl.1 --journal journal.jsonl
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or nothing has this name; 2, invalid input, or a
-    file is not a journal.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or no object has this name; 2,
+    invalid input, or a file is not a journal.
     """
     # Imported here so that help and usage errors are fast.
     from pykueue.base.text import printable
@@ -57,7 +57,7 @@ def history(
 
     kinds, name = parsed(job)
     if JOB not in kinds and WORKLOAD not in kinds:
-        fail(f"{job!r} is a queue; decisions are made about jobs")
+        fail(f"{job!r} is a queue; specify a job")
     found: dict[str, list[PastDecision]]
     if journals:
         from pykueue.cli.explain.journals import found_in
@@ -70,7 +70,7 @@ def history(
         except JournalError as error:
             fail(str(error))
         if not found:
-            fail(f"no decision about {name!r} in {', '.join(journals)}; rotated files have older ones", 1)
+            fail(f"no decision about {name!r} in {', '.join(journals)}; older decisions are in rotated files", 1)
     else:
         found = live(job, kubeconfig, context, data, namespace)
     if output:
@@ -107,11 +107,11 @@ def live(
     except SubjectError as error:
         fail(str(error), error.code)
     if about.kind in (LOCAL_QUEUE, CLUSTER_QUEUE):
-        fail(f"{job!r} is a queue; decisions are made about jobs")
+        fail(f"{job!r} is a queue; specify a job")
     if answer.note:
         tell(answer.note)
     if answer.told.older_decisions:
-        tell(f"the server remembers the last {DECISIONS_MAX} decisions; a journal has older ones (--journal)")
+        tell(f"the server keeps the last {DECISIONS_MAX} decisions; use --journal for older ones")
     if not answer.told.decisions:
-        tell(f"no decision is remembered but to wait: {answer.told.tree.text}; a journal has older ones (--journal)")
+        tell(f"the only known decision is that it waits: {answer.told.tree.text}; use --journal for older ones")
     return {f"{about.namespace}/{about.workload_name or about.name}": list(answer.told.decisions)}

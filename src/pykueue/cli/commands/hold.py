@@ -24,21 +24,21 @@ def on_jobs(offered: completion.Completer) -> Callable[[Command], Command]:
 @click.command()
 @on_jobs(completion.unfinished_jobs)
 def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
-    """Keep jobs from running until they are released.
+    """Prevent jobs from running until they are released.
 
-    A pending job keeps its place in line by its creation time, and is not admitted. A running job is stopped, releases
-    its quota, and starts over once it is released; the output of its present run is deleted. A hold is the annotation
-    `pykueue.io/hold: "true"` on the Job, so a Job can also be submitted with it.
+    A pending job is not admitted, and keeps its queue position, which depends on its creation time. A running job is
+    stopped, releases its quota, and starts over when it is released; the output of the current run is deleted. A hold
+    is the annotation `pykueue.io/hold: "true"` on the Job, so you can also submit a Job with it.
 
     \b
     Example:
       pykueue hold train-x7k2p
       pykueue hold -l sweep=7
 
-    On a cluster this needs `pykueue manager`: Kueue itself ignores the annotation, and the command then says so.
+    On a cluster this requires `pykueue manager`: Kueue itself ignores the annotation, which the command reports.
 
-    Exit codes: 0, held; 1, a job does not exist, has ended, is another user's, or nothing has happened; 2, invalid
-    input.
+    Exit codes: 0, held; 1, a job does not exist, has ended, belongs to another user, or the hold had no effect; 2,
+    invalid input.
     """
     verb("hold", names, selector, namespace, **server)
 
@@ -46,17 +46,17 @@ def hold(names: tuple[str, ...], selector: str | None, namespace: str | None, **
 @click.command()
 @on_jobs(completion.held_jobs)
 def release(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
-    """Let held jobs run again.
+    """Release held jobs.
 
-    What an administrator, or a limit of retries, has deactivated stays so: a release undoes only a hold.
+    A release only reverts a hold: jobs that were deactivated by an administrator or a retry limit stay deactivated.
 
     \b
     Example:
       pykueue release train-x7k2p
       pykueue release -l sweep=7
 
-    Exit codes: 0, released, or was not held; 1, a job does not exist, has ended, is another user's, is deactivated by
-    other means, or nothing has happened; 2, invalid input.
+    Exit codes: 0, released, or was not held; 1, a job does not exist, has ended, belongs to another user, was
+    deactivated in another way, or the release had no effect; 2, invalid input.
     """
     verb("release", names, selector, namespace, **server)
 
@@ -66,19 +66,19 @@ def release(names: tuple[str, ...], selector: str | None, namespace: str | None,
 def requeue(names: tuple[str, ...], selector: str | None, namespace: str | None, **server: str | None) -> None:
     """Stop running jobs and queue them again.
 
-    A requeued job starts over, with its place in line by its creation time: it may be admitted again at once. The
-    output of its present run is deleted. A pending job is left as it is. A requeue is the annotation
-    `pykueue.io/requeue` on the Job, and each value of it counts once.
+    A requeued job starts over, with a queue position that depends on its creation time: it may be admitted again
+    immediately. The output of the current run is deleted. Pending jobs are not changed. A requeue is the annotation
+    `pykueue.io/requeue` on the Job, and each value takes effect once.
 
     \b
     Example:
       pykueue requeue train-x7k2p
       pykueue requeue -l sweep=7
 
-    On a cluster this needs `pykueue manager`: Kueue itself ignores the annotation, and the command then says so.
+    On a cluster this requires `pykueue manager`: Kueue itself ignores the annotation, which the command reports.
 
-    Exit codes: 0, requeued, or was pending; 1, a job does not exist, has ended, is held, is another user's, or nothing
-    has happened; 2, invalid input.
+    Exit codes: 0, requeued, or was pending; 1, a job does not exist, has ended, is held, belongs to another user, or
+    the requeue had no effect; 2, invalid input.
     """
     verb("requeue", names, selector, namespace, **server)
 

@@ -9,7 +9,7 @@ from pykueue.cli.flags import choosing_format, choosing_server, namespaced
 @click.command()
 @choosing_server
 @namespaced
-@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces, as far as you may see them.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces that you may see.")
 @click.option("--mine", is_flag=True, help="Only jobs that you created.")
 @click.option(
     "-q",
@@ -21,14 +21,14 @@ from pykueue.cli.flags import choosing_format, choosing_server, namespaced
 )
 @click.option("-l", "--selector", metavar="LABELS", default="", help="Only jobs with these labels, e.g. app=train.")
 @click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C; in a pipe, print the rows that change.")
-@click.option("--finished", is_flag=True, help="Jobs that have finished, the newest first.")
+@click.option("--finished", is_flag=True, help="Finished jobs, newest first.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
     metavar="N",
-    help="With --finished, the number of jobs at most; 0 for all.",
+    help="With --finished, the maximum number of jobs; 0 for all.",
 )
 @choosing_format
 def jobs(
@@ -46,19 +46,19 @@ def jobs(
     output: str | None,
     no_headers: bool,
 ) -> None:
-    """List jobs: those that run or wait, or those that have finished.
+    """List running and pending jobs, or finished jobs.
 
-    USES is what a job asks for, or holds once it runs, with the numbers of its GPUs on one machine. SINCE is how long
-    it has run, or waited; LEFT is how long it may still run, if it has a time limit. PLACE is its place in line in the
-    ClusterQueue, on a cluster where its visibility API shows it to you. REASON is why it waits; `-o wide` shows it in
-    full.
+    USES is what a job requests, or uses while it is running, with the numbers of its GPUs on a single machine. SINCE is
+    how long it has been running or pending; LEFT is how long it may still run, if it has a time limit. PLACE is its
+    position in the ClusterQueue; on a cluster, this requires access to the visibility API. REASON is why it is pending;
+    `-o wide` shows it in full.
 
     States: PENDING; HELD, until it is released; RUNNING; FAILING, holds quota but its containers cannot start;
-    STOPPING; and of finished jobs COMPLETED, FAILED and CANCELLED.
+    STOPPING; and for finished jobs COMPLETED, FAILED and CANCELLED.
 
     With --finished, WAITED is the time without quota, RAN the time of the last run, PREEMPTED how often it was
-    preempted, and LOST the time of runs that were evicted or failed by a disruption. On one machine these records
-    outlive the Jobs, for 90 days or 100,000 jobs.
+    preempted, and LOST the time of runs that were evicted or failed because of a disruption. On a single machine these
+    records are kept after the Jobs are deleted, for 90 days or 100,000 jobs.
 
     \b
     Example:
@@ -67,12 +67,12 @@ def jobs(
       pykueue jobs -A -q team-a -o wide
       pykueue jobs --finished -o csv --limit 0 > jobs.csv
 
-    `pykueue run --help` explains which server is asked. `pykueue squeue` is another name of this command.
+    `pykueue run --help` explains how the server is selected. `pykueue squeue` is an alias of this command.
 
-    Times are in your time zone; `-o json`, `yaml` and `csv` have UTC.
+    Times are in your time zone; `-o json`, `yaml` and `csv` use UTC.
 
-    Exit codes: 0, success; 1, the server refused or does not respond, the queue of -q or the namespace of -n does not
-    exist, or the server does not record owners, as a cluster, and --mine was given; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, the queue of -q or the namespace of
+    -n does not exist, or --mine was given and the server does not record owners, as on a cluster; 2, invalid input.
     """
     if finished and (watch or selector):
         raise click.UsageError(f"--finished cannot be combined with {'--watch' if watch else '--selector'}.")

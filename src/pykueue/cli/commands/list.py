@@ -13,7 +13,8 @@ from pykueue.cli.serverstate import fail
 Command = Callable[..., Any]
 
 EXIT_CODES: Final = (
-    "Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond; 2, invalid input."
+    "Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does "
+    "not respond; 2, invalid input."
 )
 STATUS_ERROR: Final = 'invalid status value ({}). Must be "all", "pending", "quotareserved", "admitted" or "finished"'
 
@@ -29,7 +30,7 @@ of_cluster_queue: Final = click.option(
     "--clusterqueue",
     default="",
     metavar="NAME",
-    help="Only those of this ClusterQueue.",
+    help="Only objects of this ClusterQueue.",
     shell_complete=completion.cluster_queues,
 )
 everywhere: Final = click.option("-A", "--all-namespaces", is_flag=True, help="List the objects of all namespaces.")
@@ -42,10 +43,10 @@ def listing(command: Command) -> Command:
 
 @click.group("list", cls=ByType)
 def lists() -> None:
-    """List queues, Workloads, flavors and the like.
+    """List queues, Workloads, flavors and other objects.
 
-    Types and columns are those of `kueuectl list`, with cohorts, admission checks, topologies and priority classes
-    besides. `pykueue jobs` shows jobs rather than Workloads.
+    Types and columns are those of `kueuectl list`, and also cohorts, admission checks, topologies and priority classes.
+    `pykueue jobs` shows jobs instead of Workloads.
 
     \b
     Example:
@@ -53,13 +54,14 @@ def lists() -> None:
       pykueue list workload -A --status pending
       pykueue list cq -o json
 
-    Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does not respond; 2, invalid
+    input.
     """
 
 
 @lists.command()
 @click.option(
-    "--active", type=click.Choice(("true", "false")), multiple=True, help="Only those that are active, or are not."
+    "--active", type=click.Choice(("true", "false")), multiple=True, help="Only active or only inactive queues."
 )
 @listing
 def clusterqueue(active: tuple[str, ...], **given: Any) -> None:
@@ -70,9 +72,11 @@ def clusterqueue(active: tuple[str, ...], **given: Any) -> None:
       pykueue list clusterqueue
       pykueue list cq --active=false
 
-    ACTIVE is false for a queue that admits nothing: it is stopped, or a flavor or check that it names is missing.
+    ACTIVE is false for a queue that does not admit Workloads: it is stopped, or one of its flavors or checks is
+    missing.
 
-    Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does not respond; 2, invalid
+    input.
     """
     if len(active) > 1:
         fail("only one active flag can be provided")
@@ -92,7 +96,8 @@ def localqueue(clusterqueue: str, **given: Any) -> None:
       pykueue list localqueue -n team-a
       pykueue list lq -A -c main
 
-    Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond; 2, invalid input.
+    Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does not respond; 2, invalid
+    input.
     """
     shown("localqueue", given, cluster_queue=clusterqueue)
 
@@ -106,23 +111,23 @@ def localqueue(clusterqueue: str, **given: Any) -> None:
     "--localqueue",
     default="",
     metavar="NAME",
-    help="Only those of this LocalQueue.",
+    help="Only Workloads of this LocalQueue.",
     shell_complete=completion.local_queues,
 )
 @click.option(
     "--status",
     multiple=True,
     metavar="STATUS",
-    help="Only those with this status: pending, quotareserved, admitted, finished or all. Repeatable.",
+    help="Only Workloads with this status: pending, quotareserved, admitted, finished or all. Repeatable.",
     shell_complete=completion.one_of("all", "pending", "quotareserved", "admitted", "finished"),
 )
-@click.option("--for", "for_object", default="", metavar="TYPE[.GROUP]/NAME", help="Only those of this job.")
+@click.option("--for", "for_object", default="", metavar="TYPE[.GROUP]/NAME", help="Only Workloads of this job.")
 @listing
 def workload(clusterqueue: str, localqueue: str, status: tuple[str, ...], for_object: str, **given: Any) -> None:
     """List Workloads.
 
-    POSITION IN QUEUE is the place of a pending Workload in its LocalQueue, from 0; it is blank where the server has no
-    visibility API, or does not show it to you. --clusterqueue also finds Workloads that are pending there.
+    POSITION IN QUEUE is the position of a pending Workload in its LocalQueue, starting at 0; it is empty if the server
+    has no visibility API, or you have no access to it. --clusterqueue also finds pending Workloads.
 
     \b
     Example:
@@ -130,8 +135,8 @@ def workload(clusterqueue: str, localqueue: str, status: tuple[str, ...], for_ob
       pykueue list workload -A --status pending -c main
       pykueue list workload --for job/train
 
-    Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond, or the object of --for
-    does not exist; 2, invalid input.
+    Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does not respond, or the
+    object of --for does not exist; 2, invalid input.
     """
     from pykueue.cli.kueuectl.listing import STATUSES
 
@@ -159,16 +164,16 @@ def workload(clusterqueue: str, localqueue: str, status: tuple[str, ...], for_ob
 def pods(for_object: str, **given: Any) -> None:
     """List the pods of a job.
 
-    Jobs are Jobs of batch, and those of the other kinds that Kueue knows. With `--for pod/NAME` the pods of the same
-    pod group are listed.
+    Supported are Jobs (batch) and the other kinds of job that Kueue supports. With `--for pod/NAME` the pods of the
+    same pod group are listed.
 
     \b
     Example:
       pykueue list pods --for job/train
       pykueue list po --for jobset.jobset.x-k8s.io/train -o wide
 
-    Exit codes: 0, success, also if nothing is found; 1, the server refused or does not respond, the job does not exist,
-    or its kind is not known; 2, invalid input.
+    Exit codes: 0, success, even if nothing is found; 1, the server rejected the request or does not respond, the job
+    does not exist, or its kind is unknown; 2, invalid input.
     """
     from pykueue.cli.kueuectl.podlist import show_pods
     from pykueue.cli.session import asked
@@ -206,7 +211,7 @@ def plain(name: str, summary: str, more: str = "") -> None:
 
 
 plain("resourceflavor", "List ResourceFlavors.")
-plain("cohort", "List Cohorts.", "A cohort that queues name, and that is no object of its own, is not listed.\n\n")
+plain("cohort", "List Cohorts.", "Cohorts that queues refer to without a Cohort object are not listed.\n\n")
 plain("admissioncheck", "List AdmissionChecks.")
 plain("topology", "List Topologies.")
 plain("workloadpriorityclass", "List WorkloadPriorityClasses.")

@@ -30,15 +30,15 @@ def logs(
 ) -> None:
     """Print the output of jobs.
 
-    All pods of a job are shown, by index and then in the order of their start; with several, a line on standard error
-    names each. Standard output and standard error stay separate and byte for byte; on a cluster the kubelet merges
+    All pods of a job are shown, by index and then in the order of their start; if there are several, a line on standard
+    error names each. Standard output and standard error stay separate and unchanged; on a cluster the kubelet merges
     them. With --follow, jobs are shown one after the other, each until it ends, and a restart of the server does not
-    interrupt it; Ctrl-C stops only the printing. NAME:N is task N of an array, with its number as in `--array`; of
-    another Indexed Job, the index.
+    interrupt it; Ctrl-C only stops the output. NAME:N is task N of an array, numbered as in `--array`, or index N of
+    another Indexed Job.
 
     The output is deleted with its pods when a job reaches its time limit, or is cancelled, held, requeued or preempted;
-    the command then says what happened, and when. To keep it, write it to a file: `pykueue run --output FILE`, or
-    redirect inside the command. Of a job that writes such a file itself, the command names the file.
+    the command then shows what happened, and when. To keep it, write it to a file: `pykueue run --output FILE`, or
+    redirect inside the command. If a job writes such a file itself, the command shows its name.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def logs(
       pykueue logs -l sweep=7 > all.txt
 
     Exit codes: 0, printed, or the job has not started; 1, a job does not exist, its output cannot be read, or part of
-    it is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the output is gone.
+    it is missing; 2, invalid input; 130, Ctrl-C; 141, the reader of the output exited.
     """
     from pykueue.cli.groups import INTERRUPTED
     from pykueue.cli.jobs.chosen import names_of

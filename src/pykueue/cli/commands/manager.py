@@ -70,7 +70,8 @@ def manager(
     """Run the controllers on a Kubernetes cluster.
 
     Replaces Kueue's manager: it has the same kinds, labels, conditions, events, metrics and Configuration file. It also
-    uses the same Lease, so the two never act at the same time. You can run several replicas; one of them leads.
+    uses the same Lease, so the two are never active at the same time. You can run several replicas; one of them is the
+    leader.
 
     `pykueue manifests` installs it in a cluster. To run it on your own machine, where the API server cannot reach its
     webhooks, install everything except the webhooks and disable them here:

@@ -33,16 +33,16 @@ from pykueue.cli.manifestfiles import content, unreadable
     type=click.Choice(["policy", "webhook"]),
     default="policy",
     show_default=True,
-    help="How a Job without a queue name gets the LocalQueue `default`: from a MutatingAdmissionPolicy, which needs"
-    " Kubernetes 1.36, or from a webhook, which is skipped while the manager is down.",
+    help="How a Job without a queue name gets the LocalQueue `default`: from a MutatingAdmissionPolicy, which "
+    "requires Kubernetes 1.36, or from a webhook, which is skipped while the manager is down.",
 )
 @click.option(
     "--only",
     type=click.Choice([*PARTS, *OPTIONAL]),
     multiple=True,
     metavar="PART",
-    help=f"Print only this part: {', '.join(PARTS)}, or {', '.join(OPTIONAL)}, which is not printed otherwise;"
-    " repeatable.",
+    help=f"Print only this part: {', '.join(PARTS)}, or {', '.join(OPTIONAL)}, which is not printed by default. "
+    "Repeatable.",
 )
 def manifests(
     namespace: str,

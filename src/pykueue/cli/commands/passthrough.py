@@ -25,7 +25,7 @@ def passed_on(verb: str, summary: str, *examples: str) -> click.Command:
     lines = "\n".join(f"  pykueue {verb} {example}" for example in examples)
     text = f"""{summary}, with kubectl.
 
-All words go to `kubectl {verb}`; --kubeconfig, --context and --data choose the server as in other commands.
+All arguments are passed to `kubectl {verb}`; --kubeconfig, --context and --data choose the server as in other commands.
 
 \b
 Example:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
 
@@ -19,6 +19,15 @@ NOT_FOUND: Final = 404
 INVALID: Final = 422
 
 
+class SpecOptions(TypedDict):
+    """The options that are part of the question."""
+
+    set_: tuple[str, ...]
+    delete: tuple[str, ...]
+    drain: tuple[str, ...]
+    waits: bool
+
+
 @click.command()
 @click.option(
     "-f",
@@ -33,6 +42,7 @@ INVALID: Final = 422
 @click.option(
     "--drain", multiple=True, metavar="KIND/NAME", help="Stop a ClusterQueue or LocalQueue with HoldAndDrain."
 )
+@click.option("--waits", is_flag=True, help="Also estimate how the starts of pending jobs change.")
 @click.option("--from", "dump", metavar="FILE", help="Start from manifests or a journal instead of a server.")
 @click.option("--config", metavar="FILE", help="Configuration for --from; may also be among its manifests.")
 @click.option("--exit-code", is_flag=True, help="Say with the exit code what would change.")
@@ -44,6 +54,7 @@ def preview(
     set_: tuple[str, ...],
     delete: tuple[str, ...],
     drain: tuple[str, ...],
+    waits: bool,
     dump: str | None,
     config: str | None,
     exit_code: bool,
@@ -61,6 +72,11 @@ def preview(
     changes of a command are made together, and everything is settled at once: what is stopped has stopped, and no job
     has finished.
 
+    With --waits, both sides are then run forward up to 20 times, with the same run times on both, drawn as for
+    `pykueue eta`. The answer has the median start of each affected workload before and after, also of those that only
+    start earlier or later, and the median wait in each ClusterQueue. The runs assume that no quota changes and that no
+    other job arrives.
+
     \b
     --set takes the quota of a resource, its limits, and some fields of spec:
       clusterqueue/main.cpu=64
@@ -77,13 +93,13 @@ def preview(
     \b
     Example:
       pykueue preview -f job.yaml
-      pykueue preview --set clusterqueue/team-a.cpu=64
+      pykueue preview --set clusterqueue/team-a.cpu=64 --waits
       pykueue preview --drain clusterqueue/team-a -o json
       pykueue preview --from dump/ -f queues/ --exit-code
 
     Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input. With --exit-code also: 0,
-    the same workloads run; 3, somebody is worse off: evicted, not started, blocked, or can never start; 4, nobody is,
-    but others start or are deleted.
+    the same workloads run; 3, a workload is worse off: evicted, restarted, not started, blocked, or can never start;
+    4, no workload is worse off, and at least one starts, gets quota or is deleted. A later start does not count.
     """
     from pykueue.cli.formats import echo, printed
     from pykueue.cli.queues import whatif
@@ -96,7 +112,7 @@ def preview(
     found = whatif.manifests(files, mistakes)
     if mistakes:
         complain(mistakes)
-    changes = {"set_": set_, "delete": delete, "drain": drain}
+    changes: SpecOptions = {"set_": set_, "delete": delete, "drain": drain, "waits": waits}
     typed = (*set_, *delete, *drain)
     if dump is not None:
         spec = whatif.spec_of(found, namespace or "default", **changes)
@@ -159,7 +175,7 @@ def from_dump(
 def from_server(
     found: "list[Document]",
     namespace: str | None,
-    changes: dict[str, tuple[str, ...]],
+    changes: SpecOptions,
     server: tuple[str | None, str | None, str | None],
 ) -> "PreviewStatus":
     """What the changes would do to the live state; exits if the server refuses them."""
@@ -194,7 +210,7 @@ def from_server(
                     1,
                 )
             if error.code == INVALID:
-                typed = [one for targets in changes.values() for one in targets]
+                typed = (*changes["set_"], *changes["delete"], *changes["drain"])
                 said = whatif.as_typed(whatif.with_positions(error.message, found), typed, space)
                 fail_lines(said.splitlines())
             raise
@@ -202,4 +218,5 @@ def from_server(
     answer = msgspec.json.decode(asked(target, "preview", question), type=Preview)
     if answer.status is None:
         fail(f"{target.connection.server}: the answer has no status", 1)
-    return whatif.positioned(answer.status, found)
+    status = whatif.positioned(answer.status, found)
+    return whatif.noting_an_older_server(status, spec, answer.spec)

@@ -45,7 +45,7 @@ def queue() -> None:
     """Divide the machine between teams, without writing YAML.
 
     A queue is a ClusterQueue, which owns quota, and a LocalQueue of the same name in each namespace that submits to it.
-    Queues of one cohort lend each other what they do not use, and take it back when they need it.
+    Queues of the same cohort lend each other unused quota, and reclaim it when they need it.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def queue() -> None:
       pykueue queue add speech --cpu 8 --memory 32Gi --dry-run
       pykueue queue remove scratch
 
-    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
 
 
@@ -63,12 +63,12 @@ def queue() -> None:
 @click.argument("name")
 @quota_options
 @click.option(
-    "--cohort", metavar="NAME", default="machine", show_default=True, help="Cohort that it shares idle quota with."
+    "--cohort", metavar="NAME", default="machine", show_default=True, help="Cohort with which it shares idle quota."
 )
 @click.option("--flavor", metavar="NAME", help="ResourceFlavor of the quota; default: `machine`, or the only one.")
-@click.option("--alone", is_flag=True, help="Share no quota: no cohort.")
-@click.option("--no-borrowing", is_flag=True, help="Never use idle quota of others.")
-@click.option("--no-lending", is_flag=True, help="Never let others use its idle quota.")
+@click.option("--alone", is_flag=True, help="Do not share quota: no cohort.")
+@click.option("--no-borrowing", is_flag=True, help="Never use idle quota of other queues.")
+@click.option("--no-lending", is_flag=True, help="Never lend idle quota to other queues.")
 @click.option(
     "-n",
     "--namespace",
@@ -99,9 +99,9 @@ def add(
 ) -> None:
     """Create queue NAME with a quota.
 
-    The quota of a resource is what its option names, else the --share of the machine, else 0: the queue then uses only
-    what it can borrow. Existing queues are not changed, so the queues together may own more than the machine has; a
-    warning says so.
+    The quota of a resource is the value of its option, otherwise the --share of the machine, otherwise 0, so that the
+    queue only uses what it can borrow. Existing queues are not changed, so all queues together may own more than the
+    machine has; in this case a warning is printed.
 
     \b
     Example:
@@ -110,11 +110,11 @@ def add(
       pykueue queue add scratch --share 0
       pykueue queue add exam --cpu 2 --alone --dry-run
 
-    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     given = quotas_of(cpu, memory, gpu)
     if not given and share is None:
-        fail("give the queue a quota: --share 25%, or --cpu, --memory and --gpu; --share 0 for one that only borrows")
+        fail("specify a quota: --share 25%, or --cpu, --memory and --gpu; --share 0 for a queue that only borrows")
     import msgspec
 
     from pykueue.cli.objects import everything
@@ -137,7 +137,9 @@ def add(
         made: Tree = cluster_queue(name, owned, "" if alone else cohort, used)
         fields = [LIMITS[flag] for flag, on in (("--no-borrowing", no_borrowing), ("--no-lending", no_lending)) if on]
         if fields and alone:
-            fail("--alone: cannot be combined with --no-borrowing or --no-lending; without a cohort it does neither")
+            fail(
+                "--alone: cannot be combined with --no-borrowing or --no-lending; a queue without a cohort does neither"
+            )
         if fields:
             made = limited(made, fields)
         others = await everything(kube, CLUSTER_QUEUES)
@@ -180,19 +182,19 @@ def set_quota(
 ) -> None:
     """Change the quota of queue NAME.
 
-    Resources that are not named keep their quota. Running jobs are not stopped by a smaller quota; new ones wait until
-    the queue uses less than it owns.
+    Other resources keep their quota. A smaller quota does not stop running jobs; new jobs wait until the queue uses
+    less than it owns.
 
     \b
     Example:
       pykueue queue set vision --gpu 2
       pykueue queue set speech --cpu 12 --memory 48Gi --dry-run
 
-    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     given = quotas_of(cpu, memory, gpu)
     if not given and share is None:
-        fail("name the quota to change: --share, --cpu, --memory or --gpu")
+        fail("specify the quota to change: --share, --cpu, --memory or --gpu")
     import msgspec
 
     from pykueue.cli.objects import everything
@@ -229,7 +231,9 @@ def set_quota(
 
 @queue.command()
 @click.argument("name", shell_complete=completion.cluster_queues)
-@click.option("--force", is_flag=True, help="Remove it although jobs wait or run in it; they lose their queue.")
+@click.option(
+    "--force", is_flag=True, help="Remove the queue even if it has pending or running jobs; they lose their queue."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be removed.")
 @choosing_server
 def remove(
@@ -237,15 +241,15 @@ def remove(
 ) -> None:
     """Remove queue NAME: its LocalQueues in all namespaces, and its ClusterQueue.
 
-    A queue that jobs wait or run in is not removed, unless with --force: then running jobs finish, pending ones wait
-    until they are given another queue, and the ClusterQueue disappears with its last job.
+    A queue with pending or running jobs is only removed with --force: running jobs then finish, pending jobs wait until
+    they are given another queue, and the ClusterQueue is deleted with its last job.
 
     \b
     Example:
       pykueue queue remove scratch
       pykueue queue remove scratch --dry-run
 
-    Exit codes: 0, success; 1, jobs use it, or the server refused it or does not respond.
+    Exit codes: 0, success; 1, jobs use it, or the server rejected the request or does not respond.
     """
 
     from pykueue.cli.objects import everything
@@ -258,8 +262,8 @@ def remove(
         pending, reserving = (whole(found, "status", f"{one}Workloads") or 0 for one in ("pending", "reserving"))
         if (pending or reserving) and not force:
             fail(
-                f"queue {name}: {pending} jobs wait and {reserving} hold quota; wait until they have ended, cancel "
-                "them, or add --force",
+                f"queue {name}: {pending} jobs are pending and {reserving} hold quota; wait until they have "
+                "ended, cancel them, or add --force",
                 1,
             )
         doors = [one for one in await everything(kube, LOCAL_QUEUES) if text(one, "spec", "clusterQueue") == name]
@@ -323,7 +327,7 @@ async def existing(kube: "HttpKube", name: str) -> Tree:
         found: Tree = msgspec.json.decode(await kube.get(CLUSTER_QUEUES, name))
     except NotFoundError:
         names = sorted(text(one, "metadata", "name") for one in await everything(kube, CLUSTER_QUEUES))
-        fail(f"no queue {name!r}; there {'are' if names else 'is'}: {', '.join(names) or 'none yet'}", 1)
+        fail(f"no queue {name!r}; queues: {', '.join(names) or 'none yet'}", 1)
     return found
 
 

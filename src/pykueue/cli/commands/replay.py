@@ -17,11 +17,11 @@ SHOWN_MAX: Final = 10
 @click.command()
 @click.argument("files", nargs=-1, required=True)
 def replay(files: tuple[str, ...]) -> None:
-    """Rerun the decisions in journals and compare.
+    """Replay journals and compare the decisions.
 
-    FILES are journals written by the option --journal of `pykueue manager` or `pykueue up`, rotated ones included; each
-    is replayed on its own. The first decisions that differ from the recorded ones are printed. A journal in another
-    version of the format is rejected.
+    FILES are journals written with the option --journal of `pykueue manager` or `pykueue up`, including rotated files;
+    each is replayed separately. The first decisions that differ from the recorded ones are printed. A journal in
+    another version of the format is rejected.
 
     \b
     Example:

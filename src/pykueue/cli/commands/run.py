@@ -86,15 +86,17 @@ if TYPE_CHECKING:
     metavar="NAME[=VALUE]",
     help="Environment variable; without =VALUE, its current value. Repeatable.",
 )
-@click.option("--env-all", is_flag=True, help="Pass on all environment variables, as sbatch does.")
-@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Label of the Job, to choose it by. Repeatable.")
+@click.option("--env-all", is_flag=True, help="Pass all environment variables, as sbatch does.")
+@click.option(
+    "--label", multiple=True, metavar="KEY=VALUE", help="Label of the Job, for selecting it later. Repeatable."
+)
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="Container image: needed on a cluster, ignored by a server without a container runtime.",
+    help="Container image; required on a cluster, ignored by a server without a container runtime.",
 )
 @click.option("--timeout", metavar="DURATION", help="Fail the Job after it has run this long, e.g. 2h30m.")
-@click.option("--time", metavar="LIMIT", help="The same as Slurm writes it: 10 is ten minutes; HH:MM:SS, D-HH.")
+@click.option("--time", metavar="LIMIT", help="The same in Slurm's notation: 10 is ten minutes; HH:MM:SS, D-HH.")
 @click.option(
     "--array", "tasks", metavar="TASKS", help="Run COMMAND once per task, e.g. 0-99, or 0-99%4 for four at a time."
 )
@@ -122,12 +124,14 @@ if TYPE_CHECKING:
     help="Run COMMAND again if it fails, up to N times; the delay starts at 10 s and doubles.",
 )
 @click.option(
-    "--no-requeue", is_flag=True, help="Fail the Job if its machine goes down; by default, COMMAND is run again."
+    "--no-requeue",
+    is_flag=True,
+    help="Fail the Job if its machine crashes or is restarted; by default, COMMAND is run again.",
 )
 @click.option(
     "--notify",
     metavar="COMMAND|URL",
-    help="Run COMMAND, or post to URL, when the Job starts, ends or is preempted; on one machine only.",
+    help="Run COMMAND, or post to URL, when the Job starts, ends or is preempted; not on a cluster.",
 )
 @click.option("--detach", is_flag=True, help="Exit after submitting the Job.")
 @click.option(
@@ -136,12 +140,12 @@ if TYPE_CHECKING:
     "--pty",
     "interactive",
     is_flag=True,
-    help="Connect the terminal to COMMAND; Ctrl-C goes to COMMAND once it runs.",
+    help="Connect the terminal to COMMAND; Ctrl-C is sent to COMMAND while it is running.",
 )
 @click.option(
     "--output",
     metavar="FILE",
-    help="Write the standard output of the command to FILE; %x, %j and %a stand for names and tasks.",
+    help="Write the standard output of the command to FILE; %x, %j and %a are replaced with names and tasks.",
     shell_complete=completion.files,
 )
 @click.option(
@@ -196,20 +200,20 @@ def run(
 ) -> None:
     """Run COMMAND as a Job and follow its output.
 
-    The command runs in the current directory; on a cluster, in that of its image. While the Job is pending, the reason
-    is printed whenever it changes; then the output is streamed, and `pykueue run` exits with the exit code of COMMAND.
-    Ctrl-C deletes the Job. If `pykueue run` ends in any other way, as when the reader of its output is gone, the Job
-    continues. Standard input is not passed on: COMMAND reads an empty one.
+    The command runs in the current directory; on a cluster, in the working directory of its image. While the Job is
+    pending, the reason is printed whenever it changes; then the output is streamed, and `pykueue run` exits with the
+    exit code of COMMAND. Ctrl-C deletes the Job. If `pykueue run` ends in any other way, for example because the reader
+    of its output exited, the Job continues. Standard input is not passed to COMMAND.
 
     Standard output and standard error stay separate and complete: a command that prints faster than its output is read
-    blocks, as in a pipe. It does not block with --detach, or once `pykueue run` has been gone for 30 seconds; output
-    that exceeds the log is then dropped, and a line in the log says how much. On a cluster the kubelet merges the two
+    blocks, as in a pipe. It does not block with --detach, or after `pykueue run` has been gone for 30 seconds; output
+    that exceeds the log is then dropped, and a line in the log shows how much. On a cluster the kubelet merges the two
     streams and may drop output that was not read in time.
 
-    With --interactive, COMMAND runs on a terminal of its own, connected to yours: a shell, a debugger, an editor. While
-    the Job is pending, Ctrl-C deletes it; afterwards every key goes to COMMAND. The Job lasts as long as its terminal:
-    30 seconds after yours is closed, or `pykueue run` is killed, COMMAND gets SIGHUP, and SIGKILL five seconds after
-    that. It is not run again if its machine goes down.
+    With --interactive, COMMAND runs on its own terminal, which is connected to yours: a shell, a debugger, an editor.
+    While the Job is pending, Ctrl-C deletes it; afterwards all keys are sent to COMMAND. The Job ends with its
+    terminal: 30 seconds after yours is closed, or `pykueue run` is killed, COMMAND gets SIGHUP, and SIGKILL five
+    seconds after that. It is not run again if its machine crashes.
 
     \b
     Example:
@@ -226,42 +230,42 @@ def run(
       pykueue run -q team-a --gpu 1 --interactive -- bash
       pykueue run -q team-a --notify https://example.org/hook --detach -- python train.py
 
-    --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each finds
-    its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time of these options, and is retried on its own. After
-    % comes the number of tasks that run at a time; without it, as many as the quota allows when the array starts.
-    Progress is printed in place of output; read that of one task with `pykueue logs NAME:N`.
+    --array runs COMMAND once per task: 0-99, 1,3,5-7 or 0-30:10, at most 100,000 tasks, as one Indexed Job. Each task
+    finds its number in PYKUEUE_ARRAY_TASK_ID, has the resources and time limit of these options, and is retried
+    separately. The number after % is the number of tasks that run at a time; without it, as many as the quota allows
+    when the array starts. Progress is printed instead of output; `pykueue logs NAME:N` shows the output of a task.
 
-    --output is written by `pykueue run` itself. With --detach, with --array, or if its name has one of these patterns,
-    the job writes it, so that it also stays if the job is stopped: %x is the name given with --name, or that of the
-    command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %. `pykueue logs` says
-    where it is.
+    The file of --output is written by `pykueue run` itself. With --detach, with --array, or if its name contains one of
+    these patterns, the job writes it, so that it is kept even if the job is stopped: %x is the name given with --name,
+    or the name of the command; %j and %A the name of the Job; %a the number of the task; %u your user name; %% is %.
+    `pykueue logs` shows its path.
 
-    On one machine, a COMMAND that does not exist, or a file that cannot be written, is refused before the Job is
-    submitted, unless it waits for another Job or for a time.
+    On a single machine, a COMMAND that does not exist, or a file that cannot be written, is rejected before the Job is
+    submitted, unless the Job waits for another Job or for a start time.
 
     --after and --after-ok name Jobs of the same namespace. A deleted Job counts as ended for --after; after a failed or
-    deleted one, --after-ok never starts. The Job keeps its place in line from its submission.
+    deleted Job, --after-ok never starts. The Job keeps the queue position of its submission.
 
-    If COMMAND is a script that starts with #! and has lines of `#PYKUEUE OPTIONS` in the comments at its top, these
-    options apply too; those of the command line take precedence. Lines of `#SBATCH OPTIONS` are read as Slurm's, and a
-    script that has some finds SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_ARRAY_TASK_ID, SLURM_CPUS_PER_TASK and
+    If COMMAND is a script that starts with #! and has `#PYKUEUE OPTIONS` lines in the comments at the top, these
+    options apply too; options on the command line take precedence. `#SBATCH OPTIONS` lines are read as Slurm options,
+    and a script with such lines finds SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_ARRAY_TASK_ID, SLURM_CPUS_PER_TASK and
     SLURM_SUBMIT_DIR.
 
-    The first line of output names the server. It is the one given by --kubeconfig, --context or --data; else the local
-    server of your data directory or of the kubeconfig from `pykueue user add`; else, if no local server was set up, the
-    one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others with --env,
-    or all with --env-all. They are stored in the Job, where other users of its namespace can read them. On a cluster
-    COMMAND inherits none of them unless you pass them, and finds only files that are in its image, which --image has to
-    name.
-    PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears at once.
+    The first line of output names the server. It is the one given with --kubeconfig, --context or --data; otherwise the
+    local server of your data directory or of the kubeconfig from `pykueue user add`; otherwise, if no local server was
+    set up, the one in KUBECONFIG. COMMAND inherits the umask, and PATH, HOME, SHELL and similar variables; pass others
+    with --env, or all with --env-all. They are stored in the Job, where other users of its namespace can read them. On
+    a cluster COMMAND inherits none of them unless you pass them, and finds only the files of its image; --image is
+    required. PYTHONUNBUFFERED is 1 unless you have set it, so that the output of Python programs appears immediately.
 
-    --notify runs its command without a shell, as you and like COMMAND, for at most 30 seconds. It finds PYKUEUE_EVENT
-    (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL gets them as JSON.
+    --notify runs a command without a shell, as your user and with the environment of COMMAND, for at most 30 seconds.
+    It finds PYKUEUE_EVENT (started, ended or preempted), PYKUEUE_JOB, PYKUEUE_NAMESPACE and PYKUEUE_EXIT_CODE. A URL
+    receives them as JSON.
 
     Exit codes: 0, success, or detached; the exit code of COMMAND, 127 if it does not exist, 126 if it cannot be
     executed; 124, the Job reached its time limit; 1, the Job was deleted or failed without an exit code, a task of an
     array failed, or part of the output is missing; 2, the Job could not be submitted; 130, Ctrl-C; 129 and 143, the
-    terminal of an interactive run was closed, or `pykueue run` got SIGTERM; 141, the reader of the output is gone.
+    terminal of an interactive run was closed, or `pykueue run` got SIGTERM; 141, the reader of the output exited.
     """
     if output == "--":
         fail("--output: the name of the file is missing; write --output FILE -- COMMAND")
@@ -320,7 +324,7 @@ def run(
     cluster = is_cluster(target)
     if cluster:
         if image is None:
-            fail("--image: this server is a cluster, where COMMAND runs in a container; name its image", MISUSED)
+            fail("--image: this server is a cluster, where COMMAND runs in a container; specify its image", MISUSED)
         variables = environment(env, os.environ, interactive=interactive, whole=env_all, cluster=True)
         wanted = made(in_image, environment=variables, cluster=True, output=kept(by_job, called, ""))
     if target.local:
@@ -328,7 +332,7 @@ def run(
         waits = bool(after or after_ok or begin)
         hint = "" if script is not None else unrunnable(command[0])
         if script is None and not waits and is_missing(command[0], variables.get("PATH")):
-            fail(hint or f"{command[0]}: there is no such {'file' if '/' in command[0] else 'command'}", NO_COMMAND)
+            fail(hint or f"{command[0]}: no such {'file' if '/' in command[0] else 'command'}", NO_COMMAND)
         if hint:
             tell(hint)
         if by_job and not waits and (problem := file_problem(by_job)):
@@ -361,9 +365,9 @@ def check_interactive(**others: object) -> None:
     """Exit with an error if --interactive cannot be combined with the other options, or there is no terminal."""
     for name, given in others.items():
         if given:
-            fail(f"--interactive: cannot be combined with --{name}; leave one of them out")
+            fail(f"--interactive: cannot be combined with --{name}; omit one of them")
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
-        fail("--interactive: standard input and output must be a terminal; leave it out to run in a pipeline or script")
+        fail("--interactive: standard input and output must be a terminal; omit it to run in a pipeline or script")
 
 
 def for_one_task(ctx: click.Context) -> None:
@@ -377,7 +381,7 @@ def for_one_task(ctx: click.Context) -> None:
 def written(ctx: click.Context, command: Sequence[str], file: str, title: str, *, slurm: bool) -> tuple[str, ...]:
     """The command that writes its output to a file; as in Slurm, both streams if #SBATCH lines ask for it."""
     if unknown := unknown_patterns(file):
-        fail(f"--output: {unknown[0]} has no meaning here; use {PATTERNS}")
+        fail(f"--output: {unknown[0]} is not supported; use {PATTERNS}")
     errors = slurm and ctx.get_parameter_source("output") is not ParameterSource.COMMANDLINE
     return (*writing(command, file, title=title, user=user_name(), errors=errors),)
 

@@ -18,6 +18,8 @@ from pykueue.bridge.runtimes import Learned, RunTimes
 from pykueue.cli.flags import Count, tolerating_unknown_gates
 from pykueue.cli.formats import Column, csv_lines, table_lines
 from pykueue.cli.manifestfiles import contents
+from pykueue.cli.reports.simulated import Plots
+from pykueue.cli.reports.writing import HTML, SVG, output_of, write
 from pykueue.cli.tables import duration, hanging, painted, table, wants_colour
 from pykueue.engine.record.explain import either
 from pykueue.sim.document import as_json
@@ -75,7 +77,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
     "--until",
     metavar="DURATION",
     callback=length,
-    help="Stop after this long, e.g. 90m; default: when nothing is left to happen.",
+    help="Stop after this long, e.g. 90m; default: when no more events are due.",
 )
 @click.option("--start", metavar="INSTANT", callback=moment, default=format_instant(START), help="Start time.")
 @click.option(
@@ -85,9 +87,17 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
 )
 @click.option("--set", "set_", multiple=True, metavar="KIND/NAME.FIELD=VALUE", help="Set a field of an object.")
 @click.option("--timeline", is_flag=True, help="Show every event, too.")
-@click.option("--explain", is_flag=True, help="Like --timeline, and add to each wait what would resolve it.")
+@click.option("--explain", is_flag=True, help="Like --timeline, and show for each wait what would resolve it.")
 @click.option("--jobs", is_flag=True, help="Show a table of all jobs, too.")
-@click.option("--longest", type=Count(min=1), metavar="N", help="Like --jobs, only the N jobs that waited longest.")
+@click.option(
+    "--longest", type=Count(min=1), metavar="N", help="Like --jobs, but only the N jobs with the longest waiting times."
+)
+@click.option("--plot", metavar="FILE", help="Also write a page with plots to FILE, which ends with .html or .svg.")
+@click.option(
+    "--compare",
+    metavar="FILE",
+    help="Simulate the same jobs with the queues in FILE as well, and show the differences.",
+)
 @click.option(
     "-o",
     "--output",
@@ -109,14 +119,16 @@ def simulate(
     explain: bool,
     jobs: bool,
     longest: int | None,
+    plot: str | None,
+    compare: str | None,
     output: str,
 ) -> None:
     """Simulate queues and jobs without a cluster.
 
     Each FILE contains manifests in YAML or JSON: ClusterQueues, LocalQueues, ResourceFlavors, Cohorts,
     WorkloadPriorityClasses, PriorityClasses, AdmissionChecks, ProvisioningRequestConfigs, Namespaces, LimitRanges,
-    RuntimeClasses, Workloads, Jobs, and the Configuration. A directory stands for the manifests in it, and - for
-    standard input.
+    RuntimeClasses, Workloads, Jobs, and the Configuration. FILE can also be a directory of manifests, or - for standard
+    input.
 
     \b
     Annotations on a Job or Workload set its behaviour (defaults in parentheses):
@@ -128,9 +140,13 @@ def simulate(
     An annotation on an AdmissionCheck sets its result:
       pykueue.io/check: retry          ready, pending, retry or rejected (ready)
     Without it, a check with a ProvisioningRequestConfig of class scripted.pykueue.io follows the
-    parameters of that class; other classes find capacity at once.
+    parameters of that class; other classes find capacity immediately.
 
     --set changes an object before the simulation starts, as `pykueue preview --set` does.
+
+    --compare runs a second simulation, in which the manifests of its FILE replace all those of the same kinds, and
+    ClusterQueues and Cohorts together; jobs and everything else stay as they are. The page of --plot opens without a
+    network and contains no scripts; only you can read the file.
 
     \b
     Example:
@@ -138,28 +154,37 @@ def simulate(
       pykueue simulate queues.yaml jobs.yaml --longest 10
       pykueue simulate queues.yaml jobs.yaml --set clusterqueue/main.cpu=64 -o csv > jobs.csv
       pykueue simulate queues.yaml jobs.yaml --until 24h -o json | jq .summary
+      pykueue simulate queues.yaml jobs.yaml --compare other-queues.yaml --plot plot.html
       pykueue jobs --finished -o json > finished.json
       pykueue simulate queues.yaml jobs.yaml --run-times finished.json
 
     Exit codes: 0, the simulation ended; 1, it did not settle; 2, invalid input; 130, Ctrl-C.
     """
+    if compare is not None and output == "csv":
+        raise click.UsageError("--compare cannot be combined with -o csv.")
+    target = None if plot is None else output_of("--plot", plot, (HTML, SVG), to_stdout=False)
     mistakes: list[Mistake] = []
     texts = [text for file in files for text in contents(file, mistakes)]
     configuration = None if config is None else next(contents(config, mistakes), None)
     learned = Learned() if run_times is None else learned_from(run_times, mistakes)
-    try:
-        trace = read_trace(
-            texts, Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates, learned, set_)
-        )
-    except Invalid as error:
-        mistakes += error.mistakes
+    setting = Setting(configuration, feature_gates, seed, start, tolerate_unknown_gates, learned, set_)
+    traces = []
+    for other in ([], list(contents(compare, mistakes))) if compare is not None else ([],):
+        try:
+            traces.append(read_trace(texts, setting, other))
+        except Invalid as error:
+            mistakes += error.mistakes
     if mistakes:
-        complain(in_order(mistakes, files))
+        named = (*files, *(() if compare is None else (compare,)))
+        complain(in_order(list(dict.fromkeys(mistakes)), named))
         sys.exit(2)
-    past = World(trace).run(None if until is None else Instant(start + until))
-    found = report(past)
+    pasts = [World(trace).run(None if until is None else Instant(start + until)) for trace in traces]
+    reports = [report(past) for past in pasts]
+    found = reports[0]
+    plots = Plots(pasts, reports, ("as in " + " ".join(files), f"with {compare}"))
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(as_json(found)), indent=2).decode())
+        told = as_json(found) | ({"compared": as_json(reports[1])} if compare is not None else {})
+        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
     elif output == "csv":
         rows = longest_first(found.jobs, longest)
         click.echo("\n".join(csv_lines(rows, job_columns(found.start), no_headers=False)))
@@ -167,8 +192,15 @@ def simulate(
         colour = wants_colour(sys.stdout, os.environ)
         events = timeline_of(found, colour=colour, explain=explain) if timeline or explain else ()
         listed = job_table(found, longest) if jobs or longest is not None else ()
-        click.echo("\n".join((*events, *rendered(found, listed, colour=colour))), color=colour)
-    if found.ended is End.BOUND:
+        lines = (
+            *events,
+            *rendered(found, listed, colour=colour),
+            *(plots.differences() if compare is not None else ()),
+        )
+        click.echo("\n".join(lines), color=colour)
+    if target is not None:
+        write(target, plots.text(target.form), "--plot")
+    if any(one.ended is End.BOUND for one in reports):
         click.echo(f"Error: {ENDINGS[End.BOUND]}", err=True)
         sys.exit(1)
 
@@ -185,7 +217,7 @@ def learned_from(file: str, mistakes: list[Mistake]) -> Learned:
                 found.learn_job(job)
         except ValueError as error:
             advice = "write it with `pykueue jobs --finished -o json`"
-            mistakes.append(Mistake(name, f"is no list of finished jobs: {error}; {advice}"))
+            mistakes.append(Mistake(name, f"is not a list of finished jobs: {error}; {advice}"))
     return found.learned(START)
 
 

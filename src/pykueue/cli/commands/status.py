@@ -106,7 +106,7 @@ def status(data: str | None, kubeconfig: str | None, context: str | None) -> Non
       pykueue status
       pykueue status --context lab
 
-    `pykueue run --help` explains which server is asked.
+    `pykueue run --help` explains how the server is selected.
 
     Exit codes: 0, the server is running; 1, it is not; 2, it cannot be reached.
     """

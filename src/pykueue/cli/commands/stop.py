@@ -22,15 +22,16 @@ keeping: Final = click.option(
 def stop() -> None:
     """Stop a queue or a Workload.
 
-    A stopped queue admits nothing, and a stopped Workload is not admitted, until `pykueue resume`. `pykueue down` stops
-    the local server.
+    A stopped queue does not admit Workloads, and a stopped Workload is not admitted, until `pykueue resume`.
+    `pykueue down` stops the local server.
 
     \b
     Example:
       pykueue stop clusterqueue main --keep-already-running
       pykueue stop workload job-train-1a2b3 -n team-a
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such object; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the object does not exist; 2,
+    invalid input.
     """
 
 
@@ -43,7 +44,8 @@ def resume() -> None:
       pykueue resume clusterqueue main
       pykueue resume workload job-train-1a2b3 -n team-a
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such object; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the object does not exist; 2,
+    invalid input.
     """
 
 
@@ -54,14 +56,15 @@ def resume() -> None:
 @printing_object
 @choosing_server
 def stop_cluster_queue(name: str, keep_already_running: bool, **given: Any) -> None:
-    """Stop a ClusterQueue: evict its Workloads, and admit none.
+    """Stop a ClusterQueue: evict its Workloads, and stop admission.
 
     \b
     Example:
       pykueue stop clusterqueue main
       pykueue stop cq main --keep-already-running
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such queue; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the queue does not exist; 2,
+    invalid input.
     """
     changed("ClusterQueue", name, policy(keep_already_running), given)
 
@@ -74,14 +77,15 @@ def stop_cluster_queue(name: str, keep_already_running: bool, **given: Any) -> N
 @printing_object
 @choosing_server
 def stop_local_queue(name: str, keep_already_running: bool, **given: Any) -> None:
-    """Stop a LocalQueue: evict its Workloads, and admit none.
+    """Stop a LocalQueue: evict its Workloads, and stop admission.
 
     \b
     Example:
       pykueue stop localqueue main -n team-a
       pykueue stop lq main --keep-already-running
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such queue; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the queue does not exist; 2,
+    invalid input.
     """
     changed("LocalQueue", name, policy(keep_already_running), given)
 
@@ -93,13 +97,14 @@ def stop_local_queue(name: str, keep_already_running: bool, **given: Any) -> Non
 @printing_object
 @choosing_server
 def stop_workload(name: str, **given: Any) -> None:
-    """Stop a Workload: it is evicted if it runs, and not admitted until it is resumed.
+    """Stop a Workload: it is evicted if it is running, and not admitted until it is resumed.
 
     \b
     Example:
       pykueue stop workload job-train-1a2b3
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such Workload; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the Workload does not exist; 2,
+    invalid input.
     """
     changed("Workload", name, {"active": False}, given, verb="stopped")
 
@@ -116,7 +121,8 @@ def resume_cluster_queue(name: str, **given: Any) -> None:
     Example:
       pykueue resume clusterqueue main
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such queue; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the queue does not exist; 2,
+    invalid input.
     """
     changed("ClusterQueue", name, {"stopPolicy": "None"}, given)
 
@@ -134,7 +140,8 @@ def resume_local_queue(name: str, **given: Any) -> None:
     Example:
       pykueue resume localqueue main -n team-a
 
-    Exit codes: 0, success; 1, the server refused or does not respond, or there is no such queue; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, or the queue does not exist; 2,
+    invalid input.
     """
     changed("LocalQueue", name, {"stopPolicy": "None"}, given)
 
@@ -148,14 +155,14 @@ def resume_local_queue(name: str, **given: Any) -> None:
 def resume_workload(name: str, **given: Any) -> None:
     """Resume a stopped Workload.
 
-    A Workload whose job its owner holds is resumed with `pykueue release`.
+    If the owner of a job holds it, use `pykueue release` instead.
 
     \b
     Example:
       pykueue resume workload job-train-1a2b3
 
-    Exit codes: 0, success; 1, the server refused or does not respond, there is no such Workload, or its job is held; 2,
-    invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond, the Workload does not exist, or its
+    job is held; 2, invalid input.
     """
     changed("Workload", name, {"active": True}, given, verb="resumed", refused=why_held)
 

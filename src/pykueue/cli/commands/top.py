@@ -38,9 +38,9 @@ def top(
 ) -> None:
     """Show how much of their quota cohorts and queues use.
 
-    In a bar, # is quota of its own in use, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is in its
-    row. On a terminal the table is updated until Ctrl-C. Users who may not read ClusterQueues see what the LocalQueues
-    of their namespace use. With -o csv, amounts are numbers of cores, bytes or units.
+    In a bar, # is used quota of the queue itself, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is
+    in its row. On a terminal the table is updated until Ctrl-C. Without permission to read ClusterQueues, you see the
+    usage of the LocalQueues in your namespace. With -o csv, amounts are numbers of cores, bytes or units.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def top(
       pykueue top --once
       pykueue top -o json
 
-    Exit codes: 0, success; 1, the server refused it or does not respond; 2, invalid input.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, invalid input.
     """
     from pykueue.base.text import printable
     from pykueue.cli.formats import echo, printed
@@ -93,15 +93,7 @@ def top(
 
 async def read(kube: "HttpKube", namespace: str) -> tuple[list["Usage"], str]:
     """The rows, and a note about what this user may not see."""
-    from pykueue.cli.objects import everything
-    from pykueue.cli.queues.usage import local_rows, usage
-    from pykueue.cli.serverstate import UNAUTHORIZED
-    from pykueue.kube.port import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, DeniedError
+    from pykueue.cli.queues.reading import read_queues
 
-    try:
-        return usage(await everything(kube, CLUSTER_QUEUES), await everything(kube, COHORTS)), ""
-    except DeniedError as error:
-        if error.code == UNAUTHORIZED:
-            raise
-    rows = local_rows(await everything(kube, LOCAL_QUEUES, namespace))
-    return rows, f"you may not read ClusterQueues: this is what namespace {namespace} uses, without quotas"
+    found = await read_queues(kube, namespace, locally=False)
+    return found.usage(), found.note

@@ -43,12 +43,12 @@ ShowJobs = Literal["own", "everyone"]
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; a non-loopback address admits other machines, with a token.",
+    help="Address to listen on; a non-loopback address allows access from other machines, with a token.",
 )
 @click.option(
     "--detach",
     is_flag=True,
-    help="Run in the background and return once the server is up; stop it with `pykueue down`.",
+    help="Run in the background and return when the server is running; stop it with `pykueue down`.",
 )
 @click.option(
     "--example",
@@ -62,16 +62,16 @@ ShowJobs = Literal["own", "everyone"]
     metavar="FILE",
     help="Manifest file or directory to apply at startup, such as your queues; repeatable.",
 )
-@click.option("--cpus", type=CORES, metavar="N", help="Cores to offer; default: all.")
-@click.option("--memory", metavar="QUANTITY", help="Memory to offer, e.g. 24Gi; default: all.")
-@click.option("--gpus", type=Count(0, 1024), metavar="N", help="GPUs to offer; default: all that are detected.")
+@click.option("--cpus", type=CORES, metavar="N", help="Cores for jobs; default: all.")
+@click.option("--memory", metavar="QUANTITY", help="Memory for jobs, e.g. 24Gi; default: all.")
+@click.option("--gpus", type=Count(0, 1024), metavar="N", help="GPUs for jobs; default: all that are detected.")
 @click.option(
     "--shared-gpus",
     type=Count(0, 1024),
     default=0,
     show_default=True,
     metavar="N",
-    help="How many of these GPUs are given out in shares (pykueue.io/gpu-share), never whole.",
+    help="How many of these GPUs are allocated in shares (pykueue.io/gpu-share), never as a whole.",
 )
 @click.option("--config", "file", metavar="FILE", help="Kueue Configuration file; defaults apply without it.")
 @click.option(
@@ -107,13 +107,13 @@ ShowJobs = Literal["own", "everyone"]
     type=click.Choice(["own", "everyone"]),
     default="own",
     show_default=True,
-    help="Jobs that `pykueue jobs -A` shows to users: those of their own namespace, or everyone's, of which they see "
-    "name, owner, queue, requests, state and since when.",
+    help="Jobs that `pykueue jobs -A` shows to users: those of their own namespace, or those of all users with "
+    "name, owner, queue, requests, state and start time.",
 )
 @click.option(
     "--scratch",
     metavar="DIR",
-    help="Directory below which pods get their working directories and emptyDir volumes, such as one on another disk; "
+    help="Directory for the working directories and emptyDir volumes of pods, for example on another disk; "
     "default: in the data directory, or next to it for root.",
 )
 @click.option("--journal", metavar="FILE", help="Record every decision and its input in FILE, for `pykueue replay`.")
@@ -130,7 +130,7 @@ ShowJobs = Literal["own", "everyone"]
     help="Instead of starting, install a systemd unit that starts the server with these options at boot.",
 )
 @click.option("--uninstall", is_flag=True, help="Remove that unit; a running server continues.")
-@click.option("--dry-run", is_flag=True, help="With --install: print the unit and change nothing.")
+@click.option("--dry-run", is_flag=True, help="With --install: only print the unit.")
 @click.option("--report-to", type=int, hidden=True)
 @click.pass_context
 def up(
@@ -165,8 +165,8 @@ def up(
     """Run queues, an API and jobs on this machine.
 
     The server offers a Kubernetes API with Kueue's queues; use kubectl and the same manifests as on a cluster. The
-    containers of a pod run as processes of this machine. All data is in one directory: /var/lib/pykueue for root, else
-    $XDG_DATA_HOME/pykueue or ~/.local/share/pykueue.
+    containers of a pod run as processes of this machine. All data is in one directory: /var/lib/pykueue for root,
+    otherwise $XDG_DATA_HOME/pykueue or ~/.local/share/pykueue.
 
     \b
     Example:
@@ -182,10 +182,11 @@ def up(
       kubectl get clusterqueues
 
     A server started by root can serve all users of the machine (see `pykueue user add`); each job runs as the user who
-    submitted it. A server started by another user runs everything as that user and admits no other user.
+    submitted it. A server started by another user runs everything as that user and does not accept other users.
 
-    To start the server at boot, install a systemd unit: for root of the system, otherwise of `systemd --user`. It has
-    the other options that you give, such as --data and --apply. A restart of the service leaves running jobs alone.
+    To start the server at boot, install a systemd unit: a system unit for root, otherwise a unit of `systemd --user`.
+    It uses the other options that you give, such as --data and --apply. A restart of the service does not affect
+    running jobs.
 
     \b
       pykueue up --install --apply /etc/pykueue/queues.yaml
@@ -347,11 +348,11 @@ def check_unit_options(
     if install and uninstall:
         fail("--install and --uninstall cannot be combined; to change the options, uninstall first, then install")
     if dry_run and not install:
-        fail("--dry-run: only with --install")
+        fail("--dry-run: requires --install")
     if install and detach:
         fail("--detach: cannot be combined with --install; systemd runs the server in the background")
     if install and "-" in manifests:
-        fail("--apply: with --install, name a file: standard input cannot be read again at boot")
+        fail("--apply: with --install, specify a file: standard input cannot be read again at boot")
 
 
 def unit_command(ctx: click.Context, folder: Path) -> list[str]:

@@ -57,7 +57,7 @@ def user() -> None:
 @click.option(
     "--namespace",
     metavar="NAME",
-    help="Namespace of the user; default: the current one, or for a new user one named after them.",
+    help="Namespace of the user; default: the current one, or the name of the user for a new user.",
 )
 @click.option("--admin", is_flag=True, help="Grant full access to all namespaces, including jobs that run as root.")
 @click.option(
@@ -74,7 +74,7 @@ def user() -> None:
 @click.option(
     "--expires",
     metavar="WHEN",
-    help="Time until the kubeconfig is valid, as in 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z; default: forever.",
+    help="When the kubeconfig expires, e.g. 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z; default: never.",
 )
 @click.option("--data", metavar="DIR", help="Data directory of the server; see `pykueue up --help` for the default.")
 def add(
@@ -90,8 +90,8 @@ def add(
 
     NAME must be a user of this machine, and the server must have been started by root. The jobs of NAME run as that
     user, and only NAME can read the kubeconfig. Adding NAME again creates a new kubeconfig and revokes the old one; the
-    namespace and queues are kept unless you name others. An admin can run jobs as root, so grant --admin only to users
-    whom you trust with root.
+    namespace and queues are kept unless you specify others. An admin can run jobs as root, so grant --admin only to
+    users whom you trust with root access.
 
     \b
     Example:
@@ -276,7 +276,7 @@ def remove(name: str, data: str | None) -> None:
 @click.option(
     "--expires",
     metavar="WHEN",
-    help="Time until the new kubeconfig is valid, as in `pykueue user add`; default: as before.",
+    help="When the new kubeconfig expires, as in `pykueue user add`; default: as before.",
 )
 @click.option(
     "--out", metavar="FILE", help="Path of the kubeconfig; default: ~/.config/pykueue/kubeconfig of the user."

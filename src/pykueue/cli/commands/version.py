@@ -12,20 +12,20 @@ CONTAINER: Final = "manager"
 
 
 @click.command()
-@click.option("--client", is_flag=True, help="Print only the version of this program; ask no server.")
+@click.option("--client", is_flag=True, help="Print only the version of this program; do not contact a server.")
 @choosing_server
 def version(client: bool, **given: Any) -> None:
     """Print the versions of client, server and manager.
 
-    The image of the manager is shown if it runs as the Deployment `kueue-controller-manager` and you may read that. The
-    local server needs no such Deployment.
+    The image of the manager is shown if it runs as the Deployment `kueue-controller-manager` and you may read it. The
+    local server does not have such a Deployment.
 
     \b
     Example:
       pykueue version
       pykueue version --client
 
-    Exit codes: 0, success; 1, the server refused or does not respond; 2, no server was found.
+    Exit codes: 0, success; 1, the server rejected the request or does not respond; 2, no server was found.
     """
     from pykueue.cli.main import version as installed
 

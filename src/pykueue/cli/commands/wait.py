@@ -29,11 +29,10 @@ def wait(
 ) -> None:
     """Wait for jobs to end, and exit with their exit code.
 
-    With several jobs, the exit code is that of the first one that failed, in the order in which they are named; by
-    label, in the order of their creation. With --any, it is that of the job that ended first. A restart of the server
-    does not interrupt it. A job that is deleted while it is waited for, for example by `pykueue cancel`, counts as
-    failed with exit code 1. NAME:N is task N of an array, with its number as in `--array`; of another Indexed Job, the
-    index.
+    With several jobs, the exit code is that of the first job that failed, in the given order; with labels, in the order
+    of their creation. With --any, it is that of the job that ended first. A restart of the server does not interrupt
+    it. A job that is deleted in the meantime, for example by `pykueue cancel`, counts as failed with exit code 1.
+    NAME:N is task N of an array, numbered as in `--array`, or index N of another Indexed Job.
 
     \b
     Example:

@@ -13,10 +13,10 @@ from pykueue.engine.decisions import Why
 from pykueue.engine.record.partial import RIGID, Shrinkable
 from pykueue.sim.manifests import Mistake, Object, View
 
-NOT_HERE: Final = "only the server of a cluster has what they examine"
+NOT_HERE: Final = "they require a cluster"
 """Why manifests, or the server of one machine, lack something that no user can add."""
 NOT_SERVED: Final = "the server does not serve"
-ONLY_IN_FILES: Final = "it is a check of manifests"
+ONLY_IN_FILES: Final = "they apply to manifests only"
 SOME_WORKLOAD: Final = "some workload"
 """What manifests of queues alone lack; a server without workloads has none."""
 

@@ -156,7 +156,7 @@ async def greet(reading: Reading, clock: Clock) -> Greeting:
     try:
         there = Instant(int(parsedate_to_datetime(said).timestamp()) * MICROS)
     except (ValueError, TypeError, OverflowError):
-        reading.unread["Date"] = "the server does not tell its date"
+        reading.unread["Date"] = "the server does not send its date"
     # The server answered at some time in between: a slow connection is no difference of clocks.
     here = after if there is None else Instant(min(max(there, before), after))
     version = ""
@@ -361,7 +361,7 @@ async def heads(reading: Reading, judged: Sequence[Object]) -> dict[str, Wait]:
             head = rows[0].metadata
             tree = await reading.one(WORKLOADS, head.name or "", head.namespace or "")
         except (KubeError, msgspec.DecodeError) as error:
-            reading.unread["Position"] = f"the visibility API does not show who is first: {error}"
+            reading.unread["Position"] = f"the visibility API does not show the first workload: {error}"
             return found
         if tree is not None:
             found[one.name] = wait_in(tree, condition(tree, WorkloadCondition.QUOTA_RESERVED))

@@ -53,12 +53,10 @@ def from_files(texts: Iterable[tuple[str, bytes]], unreadable: list[Mistake]) ->
     named = frozenset((str(one.tree.get("kind")), key_of(one.tree)) for one in ours)
     unread = dict.fromkeys(SERVERS, NOT_HERE)
     unread |= {
-        kind: f"there is no {kind} among the manifests"
-        for kind in REFERENCED
-        if not any(known == kind for known, _ in named)
+        kind: f"the manifests contain no {kind}" for kind in REFERENCED if not any(known == kind for known, _ in named)
     }
     if not any(isinstance(one.view, Job | Workload) for one in judged):
-        unread[SOME_WORKLOAD] = "there is no Job and no Workload among the manifests"
+        unread[SOME_WORKLOAD] = "the manifests contain no Job or Workload"
     # What nothing refers to need not be there.
     if not any(queue.checks for queue in trace.things if isinstance(queue, model.ClusterQueue)):
         unread.pop("AdmissionCheck", None)
@@ -96,7 +94,7 @@ def sorted_out(
             configurations.append(configuration(f"{one.where}, {CONFIG_FILE}", data.encode()))
         elif not isinstance(kind, str) or not isinstance(version, str):
             unreadable.append(
-                Mistake(one.where, "is no object of Kubernetes: it has no apiVersion or kind", one.called)
+                Mistake(one.where, "is not a Kubernetes object: apiVersion or kind is missing", one.called)
             )
         elif kind in SIMULATED or kind in PLAIN or (version.startswith(f"{GROUP}/") and kind not in KINDS):
             ours.append(one)

@@ -46,7 +46,7 @@ def summary(findings: Sequence[Finding], skipped: Sequence[Skipped], *, complete
     parts = [f"{count} {each}{'s' if count > 1 else ''}" for each, count in counts.items() if count]
     run = len(CHECKS) - len(skipped)
     found = ", ".join(parts) or "Nothing found"
-    rest = "" if complete else " in what could be read"
+    rest = "" if complete else " in the readable files"
     return f"{found}{rest}; {run} of {len(CHECKS)} checks run."
 
 
@@ -59,7 +59,7 @@ def left_out(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
 def not_run(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
     """The other checks that were not run, and why, one line for each reason."""
     for why, ids in by_reason(one for one in skipped if not may_matter(one, live=live)):
-        yield f"Not run, because {'--skip names them' if why == SKIP else why}: {', '.join(ids)}."
+        yield f"Not run, because {'of --skip' if why == SKIP else why}: {', '.join(ids)}."
 
 
 def may_matter(one: Skipped, *, live: bool) -> bool:

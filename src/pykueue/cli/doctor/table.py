@@ -120,7 +120,7 @@ def examined(inventory: Inventory, skip: Collection[str] = ()) -> tuple[list[Fin
 def reason_not_to(check: Check, inventory: Inventory) -> str:
     """Why a check cannot be run; empty if it can."""
     if check.ours and inventory.manager is not Manager.PYKUEUE:
-        return "the queues of this server are not managed by pykueue, as far as can be seen"
+        return "the queues of this server do not appear to be managed by pykueue"
     if not inventory.live and is_absent(check.about, inventory):
         return ""
     return next((inventory.unread[kind] for kind in (check.about, *check.needs) if kind in inventory.unread), "")

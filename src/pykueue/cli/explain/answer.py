@@ -24,9 +24,9 @@ from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import DeniedError, KubeError, NotFoundError, UnansweredError
 
 ROOT: Final = f"/apis/{QUERY_GROUP}/{QUERY_VERSION}"
-LESS: Final = "; shown is what the object itself says"
-UNSERVED: Final = f"this server does not serve {QUERY_GROUP}, so it is Kueue, or an older pykueue{LESS}"
-UNKNOWN: Final = f"the manager does not know it yet{LESS}"
+LESS: Final = "; showing the state of the object instead"
+UNSERVED: Final = f"this server does not provide {QUERY_GROUP}, like Kueue or an older pykueue{LESS}"
+UNKNOWN: Final = f"the manager has not processed it yet{LESS}"
 
 
 class Told(Wire):
@@ -62,11 +62,11 @@ async def explained(kube: HttpKube, what: Subject) -> Explained:
     except DeniedError as error:
         if error.code == UNAUTHORIZED:
             raise
-        return await from_object(kube, what, f"you may not ask this server: {error.message}{LESS}")
+        return await from_object(kube, what, f"you may not use this API: {error.message}{LESS}")
     except UnansweredError as error:
         if not error.code:
             raise
-        return await from_object(kube, what, f"the manager does not answer: {error.message}{LESS}")
+        return await from_object(kube, what, f"the manager does not respond: {error.message}{LESS}")
     return Explained(TOLD.decode(body), msgspec.json.decode(body))
 
 
@@ -96,7 +96,7 @@ async def without_workload(kube: HttpKube, job: Tree) -> str:
     if said := ended(job):
         return said
     if not text(job, "metadata", "labels", "kueue.x-k8s.io/queue-name"):
-        return "names no queue (label kueue.x-k8s.io/queue-name), so it is not queued"
+        return "has no queue name (label kueue.x-k8s.io/queue-name), so it is not queued"
     namespace, name = text(job, "metadata", "namespace"), text(job, "metadata", "name")
     key = f"{namespace}/{name}"
     why = (await unqueued(kube, namespace, {key})).get(key, "")
@@ -135,7 +135,7 @@ def queue_sentence(what: Subject) -> Sentence:
     """What a queue's own status says."""
     assert what.kind in (LOCAL_QUEUE, CLUSTER_QUEUE), "only queues have no Workload"
     active = condition(what.tree, "Active")
-    state = "is active" if text(active, "status") == "True" else f"admits nothing: {text(active, 'message')}"
+    state = "is active" if text(active, "status") == "True" else f"does not admit workloads: {text(active, 'message')}"
     counts = ", ".join(
         f"{whole(what.tree, 'status', f'{one}Workloads') or 0} {one}" for one in ("pending", "reserving", "admitted")
     )

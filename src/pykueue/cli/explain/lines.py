@@ -31,6 +31,11 @@ def tree_lines(title: str, tree: Sentence) -> Iterator[str]:
     yield from sentence_lines(f"{title}: {tree.text}", tree, 0, "", colours=colours, width=width)
 
 
+def plain_lines(title: str, tree: Sentence) -> Iterator[str]:
+    """The lines of an explanation without colours, each sentence on one line."""
+    yield from sentence_lines(f"{title}: {tree.text}", tree, 0, "", colours=False, width=WIDTH * 100)
+
+
 def line_width() -> int:
     """The width of the terminal, if there is one."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH * 100

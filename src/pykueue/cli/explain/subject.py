@@ -83,7 +83,10 @@ def parsed(word: str) -> tuple[tuple[str, ...], str]:
     prefix, slash, name = word.rpartition("/")
     kinds = PREFIXES.get(prefix.lower()) if slash else KINDS
     if kinds is None:
-        fail(f"{word!r}: {prefix!r} is no kind that can be explained; use {'/, '.join(KINDS)}/ or queue/ before a name")
+        fail(
+            f"{word!r}: {prefix!r} is not a kind that can be explained; use {'/, '.join(KINDS)}/ or queue/ before "
+            "a name"
+        )
     if not name:
         fail(f"{word!r} has no name; write it as in job/train or queue/team-a")
     return kinds, name
@@ -91,7 +94,11 @@ def parsed(word: str) -> tuple[tuple[str, ...], str]:
 
 async def subject(kube: Kube, namespace: str, word: str) -> Subject:
     """The object that a word names; raises `SubjectError`."""
-    kinds, name = parsed(word)
+    return await subject_of(kube, namespace, *parsed(word))
+
+
+async def subject_of(kube: Kube, namespace: str, kinds: tuple[str, ...], name: str) -> Subject:
+    """The object of this name and one of these kinds; raises `SubjectError`."""
     trees = await asyncio.gather(*(read(kube, kind, name, namespace) for kind in kinds))
     found = {kind: tree for kind, tree in zip(kinds, trees, strict=True) if tree is not None}
     if LOCAL_QUEUE in found and text(found[LOCAL_QUEUE], "spec", "clusterQueue") == name:
@@ -100,7 +107,7 @@ async def subject(kube: Kube, namespace: str, word: str) -> Subject:
     if not found:
         gone = await of_deleted(kube, namespace, name) if JOB in kinds else ""
         if gone:
-            raise SubjectError(f"no job {name!r} in namespace {namespace} any more: {gone}")
+            raise SubjectError(f"no job {name!r} in namespace {namespace}: {gone}")
         raise SubjectError(await missing(kube, kinds, name, namespace))
     if len(found) > 1:
         what = " and a ".join(RESOURCES[kind].kind for kind in found)

@@ -61,7 +61,7 @@ AGAIN_MICROS: Final = MICROS // 2
 SILENCE_MICROS: Final = 3 * MICROS
 """How long a server may not respond, as in a restart, before that is said."""
 RAN: Final = frozenset({"Running", "Succeeded", "Failed"})
-LEFT_OUT: Final = {PODS: "the output and the exit code are", WORKLOADS: "the reasons why the job waits are"}
+LEFT_OUT: Final = {PODS: "the output and the exit code are", WORKLOADS: "the reasons why the job is pending are"}
 """What a user does not see who may not read these objects."""
 
 Start = Callable[[HttpKube], Awaitable[Tree | int]]
@@ -149,7 +149,7 @@ class Following:
             else:
                 tell(self.target.unanswered(error) if isinstance(error, UnansweredError) else str(error))
             if self.uid:
-                self.left_running("not followed any longer")
+                self.left_running("no longer followed")
             return ERROR if self.uid else failing
         finally:
             await self.output.close()
@@ -161,7 +161,10 @@ class Following:
         if self.deletes and self.uid:
             # The Job is to be deleted even if the terminal is closed now.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            tell(f"deleting job {self.namespace}/{self.name}, also if this terminal is closed; Ctrl-C again keeps it")
+            tell(
+                f"deleting job {self.namespace}/{self.name}, even if this terminal is closed; press Ctrl-C again "
+                "to keep it"
+            )
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
     async def until_over(self) -> int:
@@ -211,7 +214,7 @@ class Following:
 
     def abandon(self) -> int:
         """Leave the Job alone because nobody reads its output; return the exit code."""
-        self.left_running("the reader of the output is gone")
+        self.left_running("the reader of the output exited")
         return UNREAD
 
     async def stop(self) -> int:
@@ -414,7 +417,7 @@ class Following:
             except DeniedError as error:
                 if error.code == UNAUTHORIZED or not self.may_miss(resource):
                     raise
-                tell(f"{LEFT_OUT[resource]} left out: {error.message}")
+                tell(f"{LEFT_OUT[resource]} omitted: {error.message}")
                 await asyncio.Event().wait()
             except KubeError:
                 # The server may be restarting.

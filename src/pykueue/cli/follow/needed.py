@@ -17,7 +17,7 @@ async def unknown(kube: Kube, needs: Needs, namespace: str) -> str:
             try:
                 await kube.get(JOBS, name, namespace)
             except NotFoundError:
-                return f"{flag}: no Job {name!r} in namespace {namespace}; name one that was submitted before"
+                return f"{flag}: no Job {name!r} in namespace {namespace}; specify a Job that was submitted before"
     return ""
 
 

@@ -141,7 +141,7 @@ class Retries:
         if isinstance(error, KubeError) and error.code:
             if self.since is None:
                 self.since = self.clock.moment()
-                tell(f"the server cannot send the output, trying again: {error}")
+                tell(f"the server cannot send the output, retrying: {error}")
             if self.clock.moment() - self.since > PATIENCE:
                 raise error
         else:

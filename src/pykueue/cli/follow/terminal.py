@@ -68,7 +68,7 @@ def warn_of_input() -> None:
     """Say that standard input is not passed on, if there is some."""
     if sys.stdin is not None and has_input(sys.stdin.fileno()):
         tell(
-            "standard input is not passed on: the command reads an empty one; redirect inside the command, "
+            "standard input is not passed to the command; redirect inside the command, "
             "sh -c 'COMMAND < FILE', or use --interactive on a terminal"
         )
 
@@ -122,7 +122,7 @@ async def attach(
                 return end
             last = end.message
             if not quiet:
-                print("pykueue: the connection was lost, connecting again", file=sys.stderr)
+                print("pykueue: connection lost, reconnecting", file=sys.stderr)
         now = uptime()
         lost_at = now if lost_at is None else lost_at
         if now - lost_at > RECONNECT_SECONDS:
@@ -193,7 +193,7 @@ class Attachment:
         async for block in blocks(sys.stdin.fileno()):
             await self.stream.send(STDIN, block)
         if self.raw:
-            return Attached("closed", "the terminal is gone")
+            return Attached("closed", "the terminal was closed")
         await self.stream.end(STDIN)
         await asyncio.Event().wait()
         raise AssertionError("the wait above ends only by cancellation")

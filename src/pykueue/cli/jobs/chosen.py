@@ -1,8 +1,8 @@
 """The Jobs that a command is about: by name, by NAME:INDEX, or by label."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,12 @@ from pykueue.cli.objects import everything
 from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.port import JOBS, Kube, KubeError, NotFoundError, UnansweredError
 
+Say: TypeAlias = Callable[[str, int], None]
+"""Says what became of a Job; the number is the HTTP status of a refusal, and 0 otherwise."""
+
 ERROR: Final = 1
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
 INDEX_DIGITS_MAX: Final = 10
 
 
@@ -33,7 +38,7 @@ class Named(Frozen):
 def names_of(words: Sequence[str], selector: str | None, index: int | None = None) -> tuple[Named, ...]:
     """The Jobs that are named; exits with code 2 if none is chosen, or if an index is malformed."""
     if not words and not selector:
-        fail("name a job, or choose jobs by label with -l; `pykueue jobs` lists them")
+        fail("specify a job, or select jobs by label with -l; `pykueue jobs` lists them")
     if words and selector:
         fail("--selector: cannot be combined with names; use one or the other")
     return tuple(named(one, index) for one in words)
@@ -49,7 +54,7 @@ def named(word: str, index: int | None = None) -> Named:
     if not (number.isascii() and number.isdigit() and len(number) <= INDEX_DIGITS_MAX):
         fail(f"{word!r}: {number!r} is not the number of a task; use a whole number, e.g. {name}:1")
     if index is not None and index != int(number):
-        fail(f"{word!r}: names another task than --index {index}; use one of them")
+        fail(f"{word!r}: differs from --index {index}; use one of them")
     return Named(name, int(number))
 
 
@@ -118,7 +123,7 @@ async def found(kube: Kube, namespace: str, wanted: Named) -> Chosen:
         tree: Tree = msgspec.json.decode(await kube.get(JOBS, wanted.name, namespace))
     except NotFoundError:
         if gone := await of_deleted(kube, namespace, wanted.name):
-            raise Missing(f"no job {wanted.name!r} in namespace {namespace} any more: {gone}") from None
+            raise Missing(f"no job {wanted.name!r} in namespace {namespace}: {gone}") from None
         known = [text(one, "metadata", "name") for one in await all_jobs(kube, namespace)]
         near = get_close_matches(wanted.name, known, n=1)
         advice = f"did you mean {near[0]}?" if near else "`pykueue jobs` lists them"
@@ -152,7 +157,7 @@ def check_one_task(job: Chosen) -> None:
         array = array_in(job.tree)
         tasks, first = (f"0-{count - 1}", 0) if array is None else (str(array), array.task(0))
         raise Missing(
-            f"{job.title} has {count} tasks ({tasks}), each with an output of its own; follow one with "
+            f"{job.title} has {count} tasks ({tasks}), each with its own output; follow one with "
             f"`pykueue attach {job.name}:{first}`, print all with `pykueue logs {job.name}`, or wait for all with "
             f"`pykueue wait {job.name}`"
         )
@@ -179,12 +184,17 @@ async def all_jobs(kube: Kube, namespace: str, *, labels: str = "") -> list[Tree
     return sorted(jobs, key=lambda one: (text(one, "metadata", "creationTimestamp"), text(one, "metadata", "name")))
 
 
-def report(error: KubeError | Missing, title: str = "") -> int:
-    """Print why one Job could not be changed and return the exit code; raises what concerns the server as a whole."""
+def printed(words: str, code: int = 0) -> None:
+    """Print what became of a Job."""
+    tell(words)
+
+
+def report(error: KubeError | Missing, title: str = "", say: Say = printed) -> int:
+    """Say why one Job could not be changed and return the exit code; raises what concerns the server as a whole."""
     if isinstance(error, Missing):
-        tell(str(error))
+        say(str(error), NOT_FOUND)
     elif isinstance(error, UnansweredError) or error.code == UNAUTHORIZED:
         raise error
     else:
-        tell(f"{title}: {error.message or error.reason}")
+        say(f"{title}: {error.message or error.reason}", error.code)
     return ERROR

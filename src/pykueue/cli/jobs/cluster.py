@@ -1,6 +1,6 @@
 """Jobs of a server without `pykueue.io/v1alpha1`, such as a cluster: made of its Jobs, Workloads and pods."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Final
 
 import msgspec
@@ -25,6 +25,8 @@ from pykueue.kube.port import JOBS, PODS, WORKLOADS, DeniedError, Kube, NotFound
 from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job, read_pod
 
+STEP_ROWS: Final = 200
+"""Rows that are made between two turns of the event loop."""
 ACTIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -140,7 +142,16 @@ class ClusterJobs:
 
     def update(self) -> None:
         """Make the rows of jobs that have changed."""
-        for uid in self.changed:
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Generator[None, None, dict[str, JobSummary | None]]:
+        """Make the rows of jobs that have changed, in steps; returns them by UID, None for those that are gone."""
+        changed, self.changed = self.changed, set()
+        made: dict[str, JobSummary | None] = {}
+        for number, uid in enumerate(changed, 1):
+            if number % STEP_ROWS == 0:
+                yield
             job, workload = self.jobs.get(uid), self.workloads.get(uid)
             if job is not None:
                 pods = tuple(self.pods.get(uid, {}).values())
@@ -149,7 +160,8 @@ class ClusterJobs:
                 self.rows[uid] = summary_of_workload(workload)
             else:
                 self.rows.pop(uid, None)
-        self.changed.clear()
+            made[uid] = self.rows.get(uid)
+        return made
 
     def in_order(self) -> list[JobSummary]:
         """The rows as they were last made, with the places that are known."""
@@ -189,12 +201,12 @@ async def listed(kube: Kube, namespace: str, labels: str) -> tuple[ClusterJobs, 
             if workload_owner(workload) in known or (not labels and is_of_other_kind(workload)):
                 found.workload(None, workload)
     except (DeniedError, NotFoundError) as error:
-        notes.append(f"states and reasons are left out: {error.message}")
+        notes.append(f"states and reasons are omitted: {error.message}")
     try:
         async for raw in items(kube, PODS, namespace, fields=ACTIVE_PODS):
             found.pod(None, read_pod(raw))
     except DeniedError as error:
-        notes.append(f"containers that cannot start are left out: {error.message}")
+        notes.append(f"containers that cannot start are omitted: {error.message}")
     return found, notes
 
 
@@ -215,13 +227,13 @@ async def finished(kube: Kube, namespace: str, labels: str, now: Instant) -> tup
             workload = decode_as(Workload, raw)
             pasts[workload_owner(workload)] = past_of(workload)
     except (DeniedError, NotFoundError) as error:
-        notes.append(f"preemptions and lost work are left out: {error.message}")
+        notes.append(f"preemptions and lost work are omitted: {error.message}")
     try:
         async for raw in items(kube, PODS, namespace, fields="status.phase=Failed"):
             pod = read_pod(raw, whole=True)
             failures[pod.owner] = counted(failures.get(pod.owner, NONE), pod)
     except DeniedError as error:
-        notes.append(f"exit codes are left out: {error.message}")
+        notes.append(f"exit codes are omitted: {error.message}")
     rows = [
         record_of(job, pasts.get(job.metadata.uid or "", UNKNOWN), failures.get(job.metadata.uid or "", NONE), now)
         for job in jobs

@@ -20,13 +20,14 @@ from pykueue.cli.formats import json_text, yaml_text
 from pykueue.cli.jobs.chosen import ERROR, Chosen, Named, report
 from pykueue.cli.jobs.verbs import some_jobs, workloads_of
 from pykueue.cli.messages import tell
+from pykueue.cli.tables import short_time
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import KubeError, NotFoundError
 
 ROOT: Final = f"/apis/{QUERY_GROUP}/{QUERY_VERSION}"
 NOT_SERVED: Final = (
-    f"this server has no {QUERY_GROUP}: it needs `pykueue up`, or `pykueue manager` with its manifests applied; "
-    "`pykueue jobs` shows places in line"
+    f"this server has no {QUERY_GROUP}: it requires `pykueue up`, or `pykueue manager` with its "
+    "manifests applied; `pykueue jobs` shows queue positions"
 )
 ESTIMATE: Final = msgspec.json.Decoder(Estimate)
 
@@ -51,7 +52,7 @@ async def printed(kube: HttpKube, namespace: str, names: Sequence[Named], query:
     jobs, code = await some_jobs(kube, namespace, names, None)
     workloads = await workloads_of(kube, namespace, jobs) if jobs else {}
     if workloads is None:
-        tell(f"you may not list the Workloads of namespace {namespace}, and estimates are of those")
+        tell(f"you may not list the Workloads of namespace {namespace}, which estimates require")
         return ERROR
     found: list[JobEstimate] = []
     for job in jobs:
@@ -65,7 +66,7 @@ async def printed(kube: HttpKube, namespace: str, names: Sequence[Named], query:
             code = report(error, job.title)
             continue
         if one is None:
-            tell(f"{job.title} has no Workload yet, so it is not in line; `pykueue jobs` says why")
+            tell(f"{job.title} has no Workload yet, so it is not queued; `pykueue jobs` shows why")
             code = ERROR
             continue
         found.append(one)
@@ -93,13 +94,5 @@ def sentence(one: JobEstimate, now: datetime) -> str:
     """An estimate for people."""
     status = one.status
     never = status.state is StartState.PENDING and not status.runs_that_start
-    why = f". `pykueue explain {one.name}` says why" if never else ""
-    return f"{one.name}: {words(status, lambda time: shown(time, now))}{why}"
-
-
-def shown(time: str, now: datetime) -> str:
-    """A time in the time zone of the terminal, as short as it is clear."""
-    local = datetime.fromisoformat(time).astimezone(now.tzinfo)
-    if local.date() == now.date():
-        return f"{local:%H:%M}"
-    return f"{local:%a %H:%M}" if 0 < (local.date() - now.date()).days < 7 else f"{local:%Y-%m-%d %H:%M}"
+    why = f". `pykueue explain {one.name}` shows why" if never else ""
+    return f"{one.name}: {words(status, lambda time: short_time(time, now))}{why}"

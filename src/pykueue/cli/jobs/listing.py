@@ -21,12 +21,9 @@ from pykueue.cli.serverstate import UNAUTHORIZED, fail
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import LOCAL_QUEUES, NAMESPACES, DeniedError, Kube, KubeError, NotFoundError, UnansweredError
 
-NO_JOBS: Final = "No jobs run or wait; `pykueue jobs --finished` lists those that have finished."
+NO_JOBS: Final = "No running or pending jobs; `pykueue jobs --finished` lists finished jobs."
 NO_FINISHED_JOBS: Final = "No finished jobs."
-NO_OWNERS: Final = (
-    "--mine: this server does not record who created a job, so yours are not known; leave it out, or choose jobs by "
-    "label with -l"
-)
+NO_OWNERS: Final = "--mine: this server does not record who created a job; omit it, or select jobs by label with -l"
 
 Row = TypeVar("Row", JobSummary, FinishedJob)
 
@@ -72,7 +69,7 @@ async def check_queue(kube: Kube, asked: Asked, rows: Sequence[Row]) -> None:
             try:
                 await kube.get(NAMESPACES, asked.namespace)
             except NotFoundError:
-                fail(f"--namespace: there is no namespace {asked.namespace}", 1)
+                fail(f"--namespace: no namespace {asked.namespace}", 1)
     if not asked.queue:
         return
     try:

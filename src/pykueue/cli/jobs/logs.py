@@ -80,7 +80,7 @@ class Logs:
             tell(f"{job.title}: {gone.replace(lostoutput.KEEP, file) if file else gone}")
             return ERROR
         if not ran:
-            tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and says why it is pending")
+            tell(f"{job.title} has not started; `pykueue attach {job.name}` waits for it and shows why it is pending")
             return 0
         if file:
             tell(f"{job.title}: {file}")

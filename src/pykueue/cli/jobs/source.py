@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 SELF_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview")
 PAGE: Final = 500
-NO_RECORDS: Final = "jobs that were deleted are left out: this server keeps no records of them"
+NO_RECORDS: Final = "deleted jobs are omitted: this server does not keep records of them"
 SUMMARY_LIST: Final = msgspec.json.Decoder(SummaryList)
 FINISHED_LIST: Final = msgspec.json.Decoder(FinishedList)
 
@@ -93,8 +93,13 @@ async def with_reasons(kube: Kube, rows: tuple[JobSummary, ...], namespace: str)
     return await explained(kube, rows, namespace)
 
 
-async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tuple[list[FinishedJob], tuple[str, ...]]:
-    """The finished jobs, the newest first and at most so many (0: all), and notes on what is left out."""
+async def finished(
+    kube: HttpKube, asked: Asked, limit: int, now: Instant, since: str = ""
+) -> tuple[list[FinishedJob], tuple[str, ...]]:
+    """The finished jobs, the newest first and at most so many (0: all), and notes on what is left out.
+
+    With `since`, most of the jobs that ended before it are left out.
+    """
     rows: list[FinishedJob] = []
     token = ""
     while True:
@@ -105,7 +110,9 @@ async def finished(kube: HttpKube, asked: Asked, limit: int, now: Instant) -> tu
         page = FINISHED_LIST.decode(own[0])
         rows += chosen(page.items, asked)
         token = page.metadata.continue_
-        if not token or (limit and len(rows) >= limit):
+        # They are in the order of their records, which is nearly that of their ends.
+        past = since and page.items and max(one.ended for one in page.items) < since
+        if not token or past or (limit and len(rows) >= limit):
             return rows[:limit] if limit else rows, own[2]
     from pykueue.cli.jobs import cluster
 

@@ -12,9 +12,20 @@ from pykueue.base.clock import Clock, SystemClock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, micro_time
 from pykueue.bridge.sentences import condition
-from pykueue.cli.jobs.chosen import ERROR, Chosen, Missing, Named, all_jobs, chosen_jobs, found, report
+from pykueue.cli.jobs.chosen import (
+    CONFLICT,
+    ERROR,
+    Chosen,
+    Missing,
+    Named,
+    Say,
+    all_jobs,
+    chosen_jobs,
+    found,
+    printed,
+    report,
+)
 from pykueue.cli.jobs.source import who_am_i
-from pykueue.cli.messages import tell
 from pykueue.cli.objects import each
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.engine.decisions import EvictionReason
@@ -65,15 +76,15 @@ def deactivated(workload: Workload) -> Answer:
     # Kueue's reasons for a deactivation of its own have a cause after this word.
     cause = text(evicted, "message") if text(evicted, "reason") not in ("", EvictionReason.DEACTIVATED) else ""
     return Answer(
-        f"is deactivated: {cause or 'spec.active of its Workload is false'}; who may change Workloads queues it again "
-        f"with `pykueue resume workload {text(workload, 'metadata', 'name')}`",
+        f"is deactivated: {cause or 'spec.active of its Workload is false'}; if you may change Workloads, queue "
+        f"it again with `pykueue resume workload {text(workload, 'metadata', 'name')}`",
         ERROR,
     )
 
 
 def before_hold(job: Chosen, workload: Workload) -> Answer | None:
-    """A job that is held already."""
-    return Answer("is held already") if has_hold(job) and deactivated_by(workload) == HOLD else None
+    """A job that is already held."""
+    return Answer("is already held") if has_hold(job) and deactivated_by(workload) == HOLD else None
 
 
 def after_hold(job: Chosen, workload: Workload, _value: str | None) -> Answer | None:
@@ -83,7 +94,7 @@ def after_hold(job: Chosen, workload: Workload, _value: str | None) -> Answer | 
     if not deactivated_by(workload):
         return Answer("is held; it was deactivated before, so a release will not start it")
     running = member(job.tree, "spec", "suspend") is not True
-    return Answer("held; it was running, and is stopped" if running else "held")
+    return Answer("held; it was running and is being stopped" if running else "held")
 
 
 def before_release(job: Chosen, workload: Workload) -> Answer | None:
@@ -110,7 +121,7 @@ def before_requeue(job: Chosen, workload: Workload) -> Answer | None:
         return deactivated(workload)
     evicted = text(condition(workload, WorkloadCondition.EVICTED), "status") == "True"
     if workload and (evicted or not is_reserved(workload)):
-        return Answer("is being stopped already, and queued again" if is_reserved(workload) else "is pending already")
+        return Answer("is already being stopped and queued again" if is_reserved(workload) else "is already pending")
     return None
 
 
@@ -156,25 +167,31 @@ def is_reserved(workload: Workload) -> bool:
 
 
 async def done_to_jobs(
-    kube: Kube, verb: Verb, namespace: str, names: Sequence[Named], selector: str | None, clock: Clock | None = None
+    kube: Kube,
+    verb: Verb,
+    namespace: str,
+    names: Sequence[Named],
+    selector: str | None,
+    clock: Clock | None = None,
+    say: Say = printed,
 ) -> int:
     """Carry out a verb on the chosen jobs; return the exit code."""
     clock = clock or SystemClock()
-    jobs, code = await some_jobs(kube, namespace, names, selector)
+    jobs, code = await some_jobs(kube, namespace, names, selector, say)
     workloads = await workloads_of(kube, namespace, jobs)
     value = verb.marks(micro_time(clock.now()))
     waiting: list[Chosen] = []
     for job in jobs:
-        done = Answer("has ended already", ERROR) if job.ended else verb.before(job, (workloads or {}).get(job.uid, {}))
+        done = Answer("has already ended", ERROR) if job.ended else verb.before(job, (workloads or {}).get(job.uid, {}))
         if done is not None:
-            code = told(job, done, code)
+            code = told(job, done, code, say)
             continue
         body = {"metadata": {"uid": job.uid, "annotations": {verb.annotation.value: value}}}
         try:
             await kube.patch(JOBS, job.name, msgspec.json.encode(body), namespace, how=Patch.MERGE, manager=MANAGER)
             waiting.append(job)
         except KubeError as error:
-            code = report(error, job.title)
+            code = report(error, job.title, say)
     until = clock.moment() + PATIENCE
     while waiting:
         workloads = await workloads_of(kube, namespace, waiting)
@@ -185,7 +202,7 @@ async def done_to_jobs(
             if answer is None:
                 still.append(job)
             else:
-                code = told(job, answer, code)
+                code = told(job, answer, code, say)
         waiting = still
         if waiting:
             await clock.sleep(PAUSE)
@@ -197,15 +214,15 @@ def effect(
 ) -> Answer | None:
     """The effect of an annotation on a job; None if it shows none yet."""
     if workloads is None:
-        return Answer(f"{verb.name}: sent; you may not read Workloads, so its effect is unknown")
+        return Answer(f"{verb.name}: sent; you may not read Workloads, so the effect is unknown")
     workload = workloads.get(job.uid)
     shown = None if workload is None else verb.after(job, workload, value)
     return late(verb, workload) if shown is None and overdue else shown
 
 
-def told(job: Chosen, answer: Answer, code: int) -> int:
-    """Print an answer; return the exit code, given that of the jobs before."""
-    tell(f"{job.title} {answer.text}")
+def told(job: Chosen, answer: Answer, code: int, say: Say) -> int:
+    """Say an answer; return the exit code, given that of the jobs before."""
+    say(f"{job.title} {answer.text}", CONFLICT if answer.code else 0)
     return max(code, answer.code)
 
 
@@ -215,14 +232,14 @@ def late(verb: Verb, workload: Workload | None) -> Answer:
     if workload is None:
         return Answer(f"has no Workload after {seconds} s: it is not queued, so there is nothing to {verb.name}", ERROR)
     return Answer(
-        f"is as before after {seconds} s: no job controller of pykueue runs here, and Kueue itself ignores the "
+        f"has not changed after {seconds} s: no job controller of pykueue is running, and Kueue ignores the "
         f"annotation {verb.annotation}, which stays on the Job",
         ERROR,
     )
 
 
 async def some_jobs(
-    kube: Kube, namespace: str, names: Sequence[Named], selector: str | None
+    kube: Kube, namespace: str, names: Sequence[Named], selector: str | None, say: Say = printed
 ) -> tuple[list[Chosen], int]:
     """The chosen jobs that exist, and the exit code so far; those that do not are reported."""
     jobs: list[Chosen] = []
@@ -234,9 +251,9 @@ async def some_jobs(
             try:
                 jobs.append(await found(kube, namespace, one))
             except Missing as error:
-                code = report(error)
+                code = report(error, say=say)
     except Missing as error:
-        code = report(error)
+        code = report(error, say=say)
     return jobs, code
 
 
@@ -259,7 +276,13 @@ async def workloads_of(kube: Kube, namespace: str, jobs: Sequence[Chosen]) -> di
 
 
 async def cancelled(
-    kube: Kube, namespace: str, names: Sequence[Named], selector: str | None, *, ended: bool = False
+    kube: Kube,
+    namespace: str,
+    names: Sequence[Named],
+    selector: str | None,
+    *,
+    ended: bool = False,
+    say: Say = printed,
 ) -> int:
     """Delete the chosen jobs that have not ended, or all of this user's; return the exit code.
 
@@ -267,29 +290,29 @@ async def cancelled(
     """
     code = 0
     if names or selector:
-        jobs, code = await some_jobs(kube, namespace, names, selector)
+        jobs, code = await some_jobs(kube, namespace, names, selector, say)
     else:
         me = await own_name(kube)
         jobs = [one for one in map(Chosen, await all_jobs(kube, namespace)) if creator(one) in ("", me)]
     if not names and not ended:
         jobs = [one for one in jobs if not one.ended]
         if not jobs and not code:
-            tell(f"nothing to cancel: all of these jobs in namespace {namespace} have ended, or there are none")
+            say(f"nothing to cancel: no such jobs are pending or running in namespace {namespace}", 0)
     for job in jobs:
         if job.ended and not ended:
-            tell(f"{job.title} has ended already")
+            say(f"{job.title} has already ended", 0)
             continue
         if text(job.tree, "metadata", "deletionTimestamp"):
-            tell(f"{job.title} was cancelled already; its processes have not ended yet")
+            say(f"{job.title} was already cancelled; its processes have not ended yet", 0)
             continue
         try:
             # The Job stays, as STOPPING, until its processes have ended.
             await kube.delete(JOBS, job.name, namespace, uid=job.uid, propagation="Foreground")
-            tell(f"{job.title} deleted, with its output" if job.ended else f"{job.title} cancelled")
+            say(f"{job.title} deleted, with its output" if job.ended else f"{job.title} cancelled", 0)
         except NotFoundError:
-            tell(f"{job.title} was deleted already")
+            say(f"{job.title} was already deleted", 0)
         except KubeError as error:
-            code = report(error, job.title)
+            code = report(error, job.title, say)
     return code
 
 

@@ -129,7 +129,7 @@ class Waiting:
                 raise
             except KubeError as error:
                 if not silent:
-                    tell(f"the server does not respond, trying again: {error}")
+                    tell(f"the server does not respond, retrying: {error}")
                 silent = True
                 await self.clock.sleep(AGAIN_MICROS)
 

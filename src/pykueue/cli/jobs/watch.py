@@ -1,8 +1,6 @@
 """`pykueue jobs --watch`: repaints a table on a terminal, and prints the rows that change elsewhere."""
 
-import asyncio
 import itertools
-import logging
 import shutil
 import sys
 from collections import Counter
@@ -116,38 +114,21 @@ async def endings(kube: HttpKube, asked: Asked, leaving: dict[Key, tuple[JobSumm
 
 async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> AsyncIterator[Look]:
     """The jobs of a server that does not list them itself, by watches."""
-    from pykueue.api.codec import decode_as
-    from pykueue.api.workload import Workload
-    from pykueue.cli.jobs.cluster import ClusterJobs
+    from pykueue.cli.jobs.clusterwatch import ClusterWatch
     from pykueue.cli.queues.places import places
-    from pykueue.jobs.batch import JobView, read_job
-    from pykueue.kube.informer import Informer
-    from pykueue.kube.port import JOBS, PODS, WORKLOADS
-    from pykueue.kubecontrollers.jobviews import Pod, read_pod
 
-    # What it logs is shown as trouble, or was said with the first list.
-    logging.getLogger("pykueue.kube").setLevel(logging.CRITICAL)
     where = found.namespace
-    jobs: Informer[JobView] = Informer(kube, JOBS, read_job, clock, namespace=where, labels=asked.labels)
-    workloads: Informer[Workload] = Informer(
-        kube, WORKLOADS, lambda raw: decode_as(Workload, raw), clock, namespace=where
-    )
-    pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock, namespace=where)
-    known = ClusterJobs()
-    known.complete = not asked.labels
-    jobs.listen(lambda change: known.job(change.old, change.new))
-    workloads.listen(lambda change: known.workload(change.old, change.new))
-    pods.listen(lambda change: known.pod(change.old, change.new))
-    tasks = [asyncio.ensure_future(one.run()) for one in (jobs, workloads, pods)]
+    followed = ClusterWatch(kube, clock, where, asked.labels)
+    known = followed.known
+    followed.start()
     rows = found.rows
     try:
         yield Look(rows)
-        # Until everything is listed, rows would lack their state.
-        while not (jobs.synced.is_set() and (workloads.synced.is_set() or workloads.trouble)):
+        while not followed.complete:
             await clock.sleep(TICK_MICROS // 10)
         known.ended.clear()
         for tick in itertools.count():
-            trouble = GONE if jobs.failures > 1 else jobs.trouble
+            trouble = GONE if followed.failing else followed.jobs.trouble
             fresh = tick % PLACES_TICKS == 0 and not trouble
             if known.changed or fresh:
                 ended = chosen(known.endings(), asked)
@@ -160,8 +141,7 @@ async def followed(kube: HttpKube, clock: Clock, asked: Asked, found: Found) -> 
                 yield Look(rows, (), trouble)
             await clock.sleep(TICK_MICROS)
     finally:
-        for task in tasks:
-            task.cancel()
+        followed.stop()
 
 
 class Screen:

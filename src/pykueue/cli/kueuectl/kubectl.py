@@ -62,8 +62,8 @@ def run(verb: str, words: Sequence[str]) -> NoReturn:
     program = shutil.which("kubectl")
     if program is None:
         fail(
-            f"`pykueue {verb}` runs `kubectl {verb}`, and kubectl is not on PATH; install it, or use `pykueue list`, "
-            "which needs no kubectl and prints objects with -o yaml",
+            f"`pykueue {verb}` runs `kubectl {verb}`, and kubectl is not on PATH; install it, or use `pykueue "
+            "list`, which does not need kubectl and prints objects with -o yaml",
             1,
         )
     from pykueue.cli.target import VARIABLE, chosen

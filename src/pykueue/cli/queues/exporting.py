@@ -91,26 +91,29 @@ def problems(tree: Tree) -> Iterator[str]:
             # `pykueue run` copies these variables; in other Jobs a user wrote them.
             names = sorted({text(one, "name") for _, one in mappings(container, "env")} & OF_THE_MACHINE)
             if names and has(tree, "metadata", "annotations", Annotation.COMMAND):
-                yield f"{at}.env: {', '.join(names)} have the values of this machine; remove or change them"
+                yield f"{at}.env: {', '.join(names)} have values of this machine; remove or change them"
     for index, volume in mappings(pod, "volumes"):
         at = f"spec.template.spec.volumes[{index}]"
         if has(volume, "hostPath"):
-            yield f"{at}.hostPath: {text(volume, 'hostPath', 'path')} is of this machine; use a volume of the cluster"
+            yield (
+                f"{at}.hostPath: {text(volume, 'hostPath', 'path')} is a path on this machine; use a volume of "
+                "the cluster"
+            )
         for kind, key in (("configMap", "name"), ("secret", "secretName")):
             if name := text(volume, kind, key):
                 yield f"{at}.{kind}: {name} is not exported; create it on the cluster"
     ids = [key for key in ("runAsUser", "runAsGroup", "fsGroup") if has(pod, "securityContext", key)]
     if ids:
-        yield f"spec.template.spec.securityContext: {', '.join(ids)} name accounts of this machine; check them"
+        yield f"spec.template.spec.securityContext: {', '.join(ids)} refer to accounts of this machine; check them"
 
 
 def container_problems(container: Tree, at: str) -> Iterator[str]:
     """What in a container depends on this machine."""
     image = text(container, "image")
     if image in NO_IMAGES:
-        yield f"{at}.image: {image!r} is no image; name one that has the command"
+        yield f"{at}.image: {image!r} is not an image; specify one that contains the command"
     if folder := text(container, "workingDir"):
-        yield f"{at}.workingDir: {folder} is of this machine; put its files into the image or a volume"
+        yield f"{at}.workingDir: {folder} is a path on this machine; put its files into the image or a volume"
     for _, one in mappings(container, "envFrom"):
         for kind in ("configMapRef", "secretRef"):
             if name := text(one, kind, "name"):
@@ -142,7 +145,7 @@ def binding(user: str, within: str, *, admin: bool) -> Moved:
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
     }
-    return Moved(tree, [f"subjects[0].name: {user} is an account of this machine; use the name that the cluster knows"])
+    return Moved(tree, [f"subjects[0].name: {user} is an account of this machine; use the user name on the cluster"])
 
 
 def lint(objects: Sequence[Moved]) -> list[str]:

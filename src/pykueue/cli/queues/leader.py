@@ -27,6 +27,6 @@ async def without_leader(kube: Kube, now: Instant) -> str:
         return ""
     lease = f"{DEFAULT_NAMESPACE}/{LEADER_LEASE}"
     return (
-        f"no manager runs: the Lease {lease} was last renewed at {renewed}; jobs are neither started nor stopped until "
-        "one does"
+        f"no manager is running: the Lease {lease} was last renewed at {renewed}; until one is, jobs are "
+        "neither started nor stopped"
     )

@@ -85,11 +85,11 @@ def changed(queue: Tree, asked: Mapping[str, str]) -> dict[str, Any]:
         name = text(queue, "metadata", "name")
         if not found:
             raise PlanError(
-                f"ClusterQueue {name} has no quota for {resource}; add it to a group of resources with kubectl edit"
+                f"ClusterQueue {name} has no quota for {resource}; add it to a resource group with kubectl edit"
             )
         if len(found) > 1:
             raise PlanError(
-                f"ClusterQueue {name} has {resource} in {len(found)} flavors; change the one you mean with kubectl edit"
+                f"ClusterQueue {name} has {resource} in {len(found)} flavors; change one of them with kubectl edit"
             )
         found[0]["nominalQuota"] = quota  # type: ignore[index]  # a tree that was just decoded
     return made
@@ -109,8 +109,8 @@ def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[st
     """A sentence for each resource of which the queues own more than the machine has."""
     owned = nominal(queues)
     return [
-        f"all queues together own {readable(name, owned[name])} {name}, and the machine has {readable(name, amount)}: "
-        "jobs may hold quota and still wait for room"
+        f"all queues together own {readable(name, owned[name])} {name}, but the machine has "
+        f"{readable(name, amount)}: jobs may hold quota and still have to wait"
         for name, amount in {**dict.fromkeys(owned, 0), **amounts}.items()
         if owned.get(name, 0) > amount
     ]
@@ -126,5 +126,5 @@ def described(quotas: Mapping[str, str]) -> str:
     owned = [f"{amount} {name}" for name, amount in quotas.items() if parse_quantity(amount).nanos]
     none = [name for name, amount in quotas.items() if parse_quantity(amount).nanos == 0]
     if not owned:
-        return "it owns nothing and uses what it can borrow"
+        return "it owns no quota and uses what it can borrow"
     return f"it owns {', '.join(owned)}" + (f", and borrows {', '.join(none)}" if none else "")

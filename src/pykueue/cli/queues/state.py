@@ -152,7 +152,7 @@ async def allowed(answer: Awaitable[Answer], what: str, notes: list[str]) -> Ans
     except DeniedError as error:
         if error.code == UNAUTHORIZED:
             raise
-        notes.append(f"{what} left out: {error.message}")
+        notes.append(f"{what} omitted: {error.message}")
         return None
 
 
@@ -200,7 +200,7 @@ def shown(state: ServerState, data: str = "") -> Iterator[str]:
     if state.limits:
         yield f"limits: {state.limits}"
     if state.unread:
-        yield from hanging("not ready: ", f"jobs are accepted and not admitted yet; {', '.join(state.unread)}")
+        yield from hanging("not ready: ", f"jobs are accepted but not admitted yet; {', '.join(state.unread)}")
     yield ""
     if not state.queues and not state.notes:
         yield f"No queues yet. Create one with `pykueue queue add NAME{data} --share 50%`, or apply some with kubectl."

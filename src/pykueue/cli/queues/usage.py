@@ -44,7 +44,9 @@ def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
     parents = {name_of(one): text(one, "spec", "parentName") for one in cohorts}
     parents |= {name: "" for one in queues if (name := text(one, "spec", "cohortName")) and name not in parents}
     own = {name_of(one): quotas(one) for one in cohorts}
-    members = {name: [one for one in queues if text(one, "spec", "cohortName") == name] for name in [*parents, ""]}
+    members: dict[str, list[Tree]] = {name: [] for name in [*parents, ""]}
+    for one in queues:
+        members[text(one, "spec", "cohortName")].append(one)
 
     def add(name: str, depth: int) -> list[Usage]:
         """Add a cohort and everything below it; return the rows of the queues below it."""

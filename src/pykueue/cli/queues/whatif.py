@@ -1,13 +1,16 @@
 """Previews: the changes that a command line gives, the state in a dump, and the answer as text."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pykueue.api.config.file import default_configuration
 from pykueue.api.core import Tree
+from pykueue.api.estimates import SOON_SECONDS
 from pykueue.api.previews import (
     HARMFUL,
     IN_NAMESPACES,
@@ -16,21 +19,21 @@ from pykueue.api.previews import (
     Effect,
     PreviewSpec,
     PreviewStatus,
-    Question,
     QueueChange,
     split_target,
 )
 from pykueue.api.trees import text
 from pykueue.base.text import printable
 from pykueue.base.units import MICROS, Instant
+from pykueue.bridge.previews import Question
 from pykueue.cli.formats import Column, table_lines
 from pykueue.cli.manifestfiles import contents
-from pykueue.cli.tables import hanging
+from pykueue.cli.tables import duration, hanging, short_time
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint
 from pykueue.engine.record.journal import JournalError, last_state
 from pykueue.sim.manifests import NAMESPACED, Document, Mistake, documents, is_configuration
 from pykueue.sim.preview import settled
-from pykueue.sim.trace import Invalid, Setting, configuration_of, read_trace
+from pykueue.sim.trace import Invalid, Setting, configuration_of, limits_of, read_trace
 
 SAME: Final = 0
 WORSE: Final = 3
@@ -48,8 +51,18 @@ WORDS: Final = {
     Effect.RESERVES: "gets quota",
     Effect.WAITS: "waits",
     Effect.MOVES: "moves",
+    Effect.STARTS_LATER: "starts later",
+    Effect.STARTS_EARLIER: "starts earlier",
 }
-COLOURS: Final = {Effect.STARTS: "green", Effect.RESERVES: "green", Effect.WAITS: "yellow", Effect.NEVER: "red"}
+SHIFTS: Final = (Effect.STARTS_LATER, Effect.STARTS_EARLIER)
+COLOURS: Final = {
+    Effect.STARTS: "green",
+    Effect.RESERVES: "green",
+    Effect.STARTS_EARLIER: "green",
+    Effect.WAITS: "yellow",
+    Effect.STARTS_LATER: "yellow",
+    Effect.NEVER: "red",
+}
 
 
 def manifests(files: Iterable[str], mistakes: list[Mistake]) -> list[Document]:
@@ -81,7 +94,13 @@ def full_target(target: str, namespace: str) -> str:
 
 
 def spec_of(
-    found: Sequence[Document], namespace: str, *, set_: Sequence[str], delete: Sequence[str], drain: Sequence[str]
+    found: Sequence[Document],
+    namespace: str,
+    *,
+    set_: Sequence[str],
+    delete: Sequence[str],
+    drain: Sequence[str],
+    waits: bool = False,
 ) -> PreviewSpec:
     """The changes; what names no namespace is in this one."""
 
@@ -89,7 +108,7 @@ def spec_of(
         return tuple(full_target(one, namespace) for one in targets)
 
     trees = tuple(in_namespace(one.tree, namespace) for one in found)
-    return PreviewSpec(trees, full(set_), full(delete), full(drain))
+    return PreviewSpec(trees, full(set_), full(delete), full(drain), waits)
 
 
 def own_namespace(spec: PreviewSpec) -> str:
@@ -115,7 +134,7 @@ def dumped(file: str, config: str | None, spec: PreviewSpec, mistakes: list[Mist
     trees = tuple(one.tree for one in found if not is_configuration(one))
     # New jobs come after those of the dump.
     now = Instant(max((trace.start, *(one.workload.created for one in trace.arrivals))) + MICROS)
-    return Question(spec, loaded, now, trees, jobs), settled(trace)
+    return Question(spec, loaded, now, trees, jobs, limits=limits_of(trace.arrivals)), settled(trace)
 
 
 def journalled(file: str, spec: PreviewSpec) -> tuple[Question, Checkpoint]:
@@ -151,17 +170,37 @@ def why(one: Affected, names: dict[str, str]) -> str:
 def place(one: Affected) -> str:
     """The place in line, and the one before."""
     now, was = (str(each) if each is not None else "-" for each in (one.place, one.place_before))
-    return now if one.place_before is None else f"{was} > {now}"
+    return now if one.place_before is None or one.effect in SHIFTS else f"{was} > {now}"
+
+
+def start(one: Affected, now: datetime) -> str:
+    """When it starts, and when it would have; `-` if that is not known."""
+    after = start_text(one.start, one.wait_seconds, now)
+    if one.effect in (Effect.EVICTED, Effect.RESTARTS):
+        return f"running > {after}"
+    if not one.start_before and one.place_before is None:
+        return after
+    return changed(start_text(one.start_before, one.wait_seconds_before, now), after)
+
+
+def start_text(time: str, wait_seconds: int | None, now: datetime) -> str:
+    """A start, as short as it is clear."""
+    if not time or wait_seconds is None:
+        return "-"
+    return "now" if wait_seconds < SOON_SECONDS else short_time(time, now)
 
 
 def columns(found: PreviewStatus) -> tuple[Column[Affected], ...]:
-    """The columns of affected workloads."""
+    """The columns of affected workloads; with the time at which they start if that was asked for."""
     names = {one.workload: who(one) for one in found.affected}
+    now = datetime.fromisoformat(found.at).astimezone() if found.runs else datetime.min
+    starts: tuple[Column[Affected], ...] = (Column("START", lambda one: start(one, now)),) if found.runs else ()
     return (
         Column("JOB", who, shrinks=True),
         Column("CLUSTERQUEUE", lambda one: one.queue or "-"),
         Column("EFFECT", lambda one: WORDS[one.effect], colour=lambda one: COLOURS.get(one.effect, "red")),
         Column("PLACE", place),
+        *starts,
         Column("FLAVOR", lambda one: ",".join(one.flavors) or "-"),
         Column("WHY", lambda one: why(one, names) or "-", shrinks=True),
         Column("WORKLOAD", lambda one: one.workload, wide=True),
@@ -173,6 +212,16 @@ def changed(was: object, now: object) -> str:
     return str(now) if was == now else f"{was} > {now}"
 
 
+def wait_text(seconds: int | UnsetType) -> str:
+    """A wait of a queue."""
+    return "-" if seconds is UNSET else duration(seconds * MICROS)
+
+
+WAIT: Final[Column[QueueChange]] = Column(
+    "MEDIAN WAIT",
+    lambda one: changed(wait_text(one.median_wait_seconds_before), wait_text(one.median_wait_seconds)),
+    ">",
+)
 QUEUES: Final[tuple[Column[QueueChange], ...]] = (
     Column("CLUSTERQUEUE", lambda one: one.name),
     Column("RUNNING", lambda one: changed(one.running_before, one.running), ">"),
@@ -198,7 +247,8 @@ def rendered(found: PreviewStatus, output: str | None, *, no_headers: bool) -> I
         yield from table_lines(found.affected, columns(found), wide=output == "wide", no_headers=no_headers)
         yield ""
     if found.queues:
-        yield from table_lines(found.queues, QUEUES, wide=output == "wide", no_headers=no_headers)
+        shown = (*QUEUES[:-1], WAIT, QUEUES[-1]) if found.runs else QUEUES
+        yield from table_lines(found.queues, shown, wide=output == "wide", no_headers=no_headers)
         yield ""
     yield from hanging("", summary(found))
     yield from (line for note in found.notes for line in hanging("Note: ", printable(note)))
@@ -209,7 +259,8 @@ def summary(found: PreviewStatus) -> str:
     counts = {effect: found.count(effect) for effect in Effect}
     parts = [f"{WORDS[effect]}: {count}" for effect, count in counts.items() if count]
     if not parts:
-        return "Nothing changes: the same workloads run, in the same order."
+        same = ", and start at the same times" if found.runs else ""
+        return f"Nothing changes: the same workloads run, in the same order{same}."
     text_of = f"Workloads affected: {'; '.join(parts)}."
     if found.hidden:
         text_of += f" {sum(found.hidden.values())} of them are not shown: they are in namespaces that you may not read."
@@ -242,3 +293,10 @@ def as_typed(message: str, targets: Iterable[str], namespace: str) -> str:
 def positioned(status: PreviewStatus, found: Sequence[Document]) -> PreviewStatus:
     """The status, with such positions in its notes."""
     return replace(status, notes=tuple(with_positions(one, found) for one in status.notes))
+
+
+def noting_an_older_server(status: PreviewStatus, asked: PreviewSpec, repeated: PreviewSpec) -> PreviewStatus:
+    """The status, with a note if the server does not know --waits: then it does not repeat the field."""
+    if asked.waits == repeated.waits:
+        return status
+    return replace(status, notes=(*status.notes, "this server is older than --waits, and does not estimate starts"))

@@ -139,7 +139,7 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
         if not key or not equals:
             fail(f"--label: {one!r} is not a label; use KEY=VALUE, e.g. sweep=7")
         if (option := OWN_OPTIONS.get(key)) is not None:
-            fail(f"--label: {key} is set by {option}; use that")
+            fail(f"--label: {key} is set by {option}; use that option")
         made[key] = value
     return made
 
@@ -196,7 +196,7 @@ def needs(after: Sequence[str], after_ok: Sequence[str], begin: str | None, now:
                 fail(f"{flag}: {name!r} is not the name of a Job")
     found = Needs(tuple(dict.fromkeys(after)), tuple(dict.fromkeys(after_ok)), due)
     if len(found.jobs) > NAMES_MAX:
-        fail(f"--after, --after-ok: {len(found.jobs)} Jobs are named; a Job can wait for at most {NAMES_MAX}")
+        fail(f"--after, --after-ok: {len(found.jobs)} Jobs; a Job can wait for at most {NAMES_MAX}")
     return found
 
 
@@ -244,7 +244,7 @@ def job(
     """
     if name is not None and not is_job_name(name):
         fail(
-            f"--name: {name!r} is not a name that a Job can have: use at most {JOB_NAME_MAX} lower-case letters, "
+            f"--name: {name!r} is not a valid Job name: use at most {JOB_NAME_MAX} lower-case letters, "
             f"digits, - and ., and begin and end with a letter or digit; for example {similar_name(name)}"
         )
     typed = typed or command

@@ -30,6 +30,6 @@ def check_notifiable(*, local: bool) -> None:
     """Exit if the server is not that of one machine, where supervisors of ours run jobs."""
     if not local:
         fail(
-            "--notify: works on one machine only, and this server was chosen by --kubeconfig, --context or KUBECONFIG; "
-            "on a cluster, notify from the command itself, or choose the local server with --data"
+            "--notify: not supported on a cluster, and this server was selected by --kubeconfig, --context or "
+            "KUBECONFIG; notify from the command itself, or select the local server with --data"
         )

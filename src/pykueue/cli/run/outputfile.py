@@ -30,12 +30,12 @@ def file_problem(file: str) -> str:
     if has_patterns(folder):
         return ""
     if not Path(folder or ".").is_dir():
-        return f"{file}: there is no directory {folder}; create it first"
+        return f"{file}: directory {folder} does not exist; create it first"
     if not has_patterns(name) and Path(file).exists():
         if Path(file).is_dir():
             return f"{file}: Is a directory"
         return "" if os.access(file, os.W_OK) else f"{file}: Permission denied"
-    return "" if os.access(folder or ".", os.W_OK | os.X_OK) else f"{file}: you may not write in {folder or '.'}"
+    return "" if os.access(folder or ".", os.W_OK | os.X_OK) else f"{file}: no permission to write in {folder or '.'}"
 
 
 def recorded(file: str, *, title: str, user: str, folder: str) -> str:

@@ -59,7 +59,7 @@ IGNORED: Final = {
     "mail-user": "mail is not sent",
     "nice": "choose a class with --priority",
     "open-mode": "the output file is replaced",
-    "oversubscribe": "the quota of the queue decides",
+    "oversubscribe": "the quota of the queue applies",
     "priority": "choose a class with --priority",
     "profile": "profiles are not recorded",
     "threads-per-core": "cores are not bound",
@@ -111,7 +111,7 @@ def translated(words: Sequence[str]) -> Iterator[Translated]:
             if value not in ("1", "1-1"):
                 raise SlurmError(f"--{name}={value} has no equivalent: a job is one process; use --array for several")
         else:
-            advice = ADVICE.get(name, "remove the line, or write the option of `pykueue run` in a line of #PYKUEUE")
+            advice = ADVICE.get(name, "remove the line, or write the option of `pykueue run` in a #PYKUEUE line")
             raise SlurmError(f"--{name} has no equivalent; {advice}")
 
 
@@ -131,7 +131,7 @@ def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             raise SlurmError(f"{word!r} is not an option")
         if not equals and name not in FLAGS:
             if not rest:
-                raise SlurmError(f"--{name} needs a value")
+                raise SlurmError(f"--{name} requires a value")
             value = rest.pop(0)
         yield name, value
 
@@ -145,7 +145,7 @@ def memory(value: str) -> str:
     """An amount of memory, which Slurm reads in MB, that is MiB."""
     found = MEMORY.fullmatch(value)
     if found is None or int(found[1]) == 0:
-        raise SlurmError(f"{value!r} is not an amount of memory here; write 8G or 800M")
+        raise SlurmError(f"{value!r} is not a valid amount of memory; write 8G or 800M")
     return f"{found[1]}{(found[2] or 'M').upper()}i"
 
 

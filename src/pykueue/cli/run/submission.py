@@ -127,7 +127,7 @@ class Submission:
         """How to read the output of a Job."""
         if self.array:
             task = self.target.pykueue("logs", "-n", self.namespace, f"{name}:N")
-            return f"to read task N, with its number as in --array: {task}"
+            return f"to read the output of task N, numbered as in --array: {task}"
         return f"to follow it: {self.target.pykueue('attach', '-n', self.namespace, name)}"
 
     async def taken(self, name: str) -> str:
@@ -136,7 +136,7 @@ class Submission:
         try:
             found: Tree = msgspec.json.decode(await self.kube.get(JOBS, name, self.namespace))
         except NotFoundError:
-            return f"was deleted just now; try again, or {other}"
+            return f"has just been deleted; try again, or {other}"
         if text(found, "metadata", "deletionTimestamp"):
             return f"is being deleted, and its processes have not ended yet; wait, or {other}"
         if end_of(found) is None:
@@ -170,8 +170,8 @@ class Submission:
             if error.code == UNAUTHORIZED:
                 raise
             tell(
-                f"--priority: whether there is a WorkloadPriorityClass {name!r} is not known, because you may not read "
-                "them; if there is none, the job is not queued"
+                f"--priority: cannot check whether WorkloadPriorityClass {name!r} exists, because you may not "
+                "read it; if it does not, the job is not queued"
             )
         return True
 

@@ -30,7 +30,7 @@ FIELDS_DEEP: Final = 3
 
 def invalid_object(inventory: Inventory) -> Iterator[Found]:
     """Objects that an API server refuses."""
-    yield from of_rule(inventory, "invalid-object", "correct the field; an API server refuses the object as it is")
+    yield from of_rule(inventory, "invalid-object", "correct the field; an API server rejects the object")
 
 
 def deprecated_version(inventory: Inventory) -> Iterator[Found]:
@@ -102,18 +102,18 @@ class Difference(Frozen):
 DIFFERENCES: Final[Mapping[str, Difference]] = {
     "clientConnection.qps": Difference(
         lambda tree: member(tree, "clientConnection", "qps") == 0,
-        "0 means no limit here; in Kueue no request is sent once `burst` requests were",
+        "0 means no limit in pykueue; in Kueue no requests are sent after the first `burst`",
     ),
     "clientConnection.burst": Difference(
         lambda tree: (burst := whole(tree, "clientConnection", "burst")) is not None and burst < 1,
-        "less than 1 means 1 here; in Kueue no request is sent at all",
+        "less than 1 means 1 in pykueue; in Kueue no requests are sent at all",
     ),
     "webhook.port": Difference(
-        lambda tree: member(tree, "webhook", "port") == 0, "0 selects a free port here; in Kueue it means 9443"
+        lambda tree: member(tree, "webhook", "port") == 0, "0 selects a free port in pykueue; in Kueue it means 9443"
     ),
     "featureGates": Difference(
         lambda tree: any(name in OWN_GATES for name in mapping(tree, "featureGates")),
-        f"{', '.join(OWN_GATES)} are gates of pykueue; Kueue does not start with them",
+        f"{', '.join(OWN_GATES)} exist only in pykueue; Kueue does not start with them",
     ),
 }
 """By path; docs/differences.md has the reasons."""
@@ -135,11 +135,11 @@ def manager_absent(inventory: Inventory) -> Iterator[Found]:
     lease = installed.lease
     renewed = instant_in(lease, "spec", "renewTime")
     if lease is not None and (renewed is None or now - renewed > SILENT):
-        since = "never" if renewed is None else f"not since {format_instant(renewed)}"
+        since = "never renewed" if renewed is None else f"last renewed at {format_instant(renewed)}"
         yield Found(
             f"Lease {text(lease, 'metadata', 'namespace')}/{text(lease, 'metadata', 'name')}",
-            f"was renewed {since}: no manager is running, so nothing is admitted",
-            "start `pykueue manager`, and look at the logs of its pods",
+            f"was {since}: no manager is running, so no workload is admitted",
+            "start `pykueue manager`, and check the logs of its pods",
         )
         return
     for one in inventory.objects.get("ClusterQueue", ()):
@@ -149,7 +149,7 @@ def manager_absent(inventory: Inventory) -> Iterator[Found]:
             yield Found(
                 f"ClusterQueue {one.name}",
                 "has no status although it is more than a minute old: no manager is running",
-                "start `pykueue manager`, and look at the logs of its pods",
+                "start `pykueue manager`, and check the logs of its pods",
             )
 
 
@@ -172,7 +172,8 @@ def clocks_apart(inventory: Inventory) -> Iterator[Found]:
         word = "ahead of" if ahead > 0 else "behind"
         yield Found(
             "this machine",
-            f"its clock is {abs(ahead) // MICROS} s {word} the server's: ages and limits of time look wrong here",
+            f"its clock is {abs(ahead) // MICROS} s {word} the server's: ages and time limits are displayed "
+            "incorrectly",
             "synchronize both clocks, for example with chrony",
         )
     renewed = instant_in(installed.lease, "spec", "renewTime")
@@ -180,7 +181,7 @@ def clocks_apart(inventory: Inventory) -> Iterator[Found]:
         yield Found(
             f"Lease {text(installed.lease, 'metadata', 'namespace')}/{text(installed.lease, 'metadata', 'name')}",
             f"the manager's clock is {(renewed - installed.there) // MICROS} s ahead of the server's: timeouts, "
-            "backoffs and the election of a leader go wrong",
+            "backoffs and leader election may fail",
             "synchronize the clocks of the manager's node and of the control plane",
         )
 
@@ -208,7 +209,7 @@ def crds_differ(inventory: Inventory) -> Iterator[Found]:
         if missing:
             yield Found(
                 who,
-                f"is of another version than pykueue: it lacks {listed(missing)}, so the server drops them",
+                f"does not match this version of pykueue: it lacks {listed(missing)}, which the server drops",
                 "apply the manifests again: `pykueue manifests`",
                 Severity.WARNING,
             )
@@ -247,8 +248,9 @@ def webhooks_differ(inventory: Inventory) -> Iterator[Found]:
         if versions_of(ours) != versions_of(theirs) or path_of(ours) != path_of(theirs):
             yield Found(
                 f"webhook {name}",
-                f"in {holder} is for {listed(sorted(versions_of(theirs)))} at {path_of(theirs) or 'another address'}; "
-                f"this version is called for {listed(sorted(versions_of(ours)))} at {path_of(ours)}",
+                f"in {holder} is registered for {listed(sorted(versions_of(theirs)))} at "
+                f"{path_of(theirs) or 'another address'}; "
+                f"this version expects {listed(sorted(versions_of(ours)))} at {path_of(ours)}",
                 "apply the manifests again: `pykueue manifests`",
             )
 

@@ -20,7 +20,7 @@ def clusterqueue_missing(inventory: Inventory) -> Iterator[Found]:
         if not inventory.has("ClusterQueue", name):
             yield Found(
                 f"LocalQueue {one.key}",
-                f"submits to ClusterQueue {name}, which does not exist: its workloads wait forever",
+                f"refers to ClusterQueue {name}, which does not exist: its workloads stay pending",
                 "create the ClusterQueue, or replace the LocalQueue: its clusterQueue cannot be changed",
             )
 
@@ -31,21 +31,21 @@ def queue_stopped(inventory: Inventory) -> Iterator[Found]:
         if queue.terminating:
             yield Found(
                 f"ClusterQueue {name}",
-                "is being deleted, and admits nothing while workloads hold its quota",
+                "is being deleted and does not admit workloads; others still hold its quota",
                 "cancel those workloads to finish the deletion",
             )
         elif queue.stop is not StopPolicy.NONE:
             yield Found(
                 f"ClusterQueue {name}",
-                f"is stopped by stopPolicy {queue.stop}, and admits nothing",
-                f"run `pykueue resume clusterqueue {name}` when it should admit again",
+                f"is stopped by stopPolicy {queue.stop} and does not admit workloads",
+                f"run `pykueue resume clusterqueue {name}` when it should admit workloads again",
             )
     for one, view in inventory.each(LocalQueue):
         if view.spec.stop_policy != "None":
             yield Found(
                 f"LocalQueue {one.key}",
-                f"is stopped by stopPolicy {view.spec.stop_policy}, and admits nothing",
-                f"run `pykueue resume localqueue {one.name} -n {one.namespace}` when it should admit again",
+                f"is stopped by stopPolicy {view.spec.stop_policy} and does not admit workloads",
+                f"run `pykueue resume localqueue {one.name} -n {one.namespace}` when it should admit workloads again",
             )
 
 
@@ -56,7 +56,7 @@ def queue_unreachable(inventory: Inventory) -> Iterator[Found]:
         if one.name not in reached:
             yield Found(
                 f"ClusterQueue {one.name}",
-                "no LocalQueue submits to it, so no job can use it",
+                "no LocalQueue refers to it, so no job can use it",
                 "create a LocalQueue in a namespace that it admits, or delete it",
             )
 
@@ -67,7 +67,7 @@ def admits_no_namespace(inventory: Inventory) -> Iterator[Found]:
         if queue.namespaces is None:
             yield Found(
                 f"ClusterQueue {name}",
-                "has no namespaceSelector, which selects no namespace: it admits nothing",
+                "has no namespaceSelector, so it does not admit any namespace",
                 "write `namespaceSelector: {}` to admit workloads of all namespaces, or select some by their labels",
             )
 
@@ -87,9 +87,9 @@ def namespace_not_admitted(inventory: Inventory) -> Iterator[Found]:
         if not queue.namespaces.matches(namespace.labels):
             yield Found(
                 f"LocalQueue {one.key}",
-                f"ClusterQueue {queue.name} does not serve namespace {one.namespace}: its namespaceSelector does not "
+                f"ClusterQueue {queue.name} does not admit namespace {one.namespace}: its namespaceSelector does not "
                 "match the labels of the namespace",
-                "label the namespace as the selector asks, or extend the selector",
+                "label the namespace to match the selector, or extend the selector",
             )
 
 
@@ -103,7 +103,7 @@ def check_missing(inventory: Inventory) -> Iterator[Found]:
         if missing:
             yield Found(
                 f"ClusterQueue {name}",
-                f"admits nothing: AdmissionCheck {listed(missing)} does not exist",
+                f"does not admit workloads: AdmissionCheck {listed(missing)} does not exist",
                 "create it, or remove it from spec.admissionChecksStrategy",
             )
 
@@ -116,7 +116,7 @@ def check_inactive(inventory: Inventory) -> Iterator[Found]:
             # That is `feature-unsupported`.
             continue
         users = [name for name, queue in inventory.queues.items() if any(rule.check == check for rule in queue.checks)]
-        effect = f"ClusterQueue {listed(users)} admits nothing" if users else "no ClusterQueue needs it now"
+        effect = f"ClusterQueue {listed(users)} does not admit workloads" if users else "no ClusterQueue uses it"
         yield Found(
             f"AdmissionCheck {check}",
             f"is not active: {why}; {effect}",
@@ -134,13 +134,13 @@ def preemption_cannot_act(inventory: Inventory) -> Iterator[Found]:
         if not queue.cohort:
             idle += ["reclaimWithinCohort"] if policy.reclaim is not Policy.NEVER else []
             idle += ["borrowWithinCohort"] if policy.borrow_within_cohort is not Policy.NEVER else []
-            why, remedy = "the queue is in no cohort", "set spec.cohortName, or remove the policy"
+            why, remedy = "the queue is not in a cohort", "set spec.cohortName, or remove the policy"
         elif policy.borrow_within_cohort is not Policy.NEVER and queue.quotas:
             idle += [] if any(one.borrowing_limit != 0 for one in queue.quotas) else ["borrowWithinCohort"]
             why, remedy = "every borrowingLimit is 0", "raise a borrowingLimit, or remove the policy"
         if idle:
             fields = " and ".join(f"preemption.{one}" for one in idle)
-            yield Found(f"ClusterQueue {name}", f"{fields} cannot preempt anything: {why}", remedy)
+            yield Found(f"ClusterQueue {name}", f"{fields} has no effect: {why}", remedy)
 
 
 def priorities_equal(inventory: Inventory) -> Iterator[Found]:
@@ -156,7 +156,7 @@ def priorities_equal(inventory: Inventory) -> Iterator[Found]:
             yield Found(
                 f"ClusterQueue {name}",
                 "preemption.withinClusterQueue is LowerPriority, but all workloads and classes have priority 0: "
-                "it preempts nothing",
+                "it has no effect",
                 "create WorkloadPriorityClasses with different values, or use LowerOrNewerEqualPriority",
             )
 
@@ -169,6 +169,6 @@ def priority_class_unused(inventory: Inventory) -> Iterator[Found]:
         more = f" (also unused: {listed(unused[1:])})" if len(unused) > 1 else ""
         yield Found(
             f"WorkloadPriorityClass {unused[0]}",
-            f"no workload or job names it{more}",
+            f"no workload or job uses it{more}",
             "tell users about the label kueue.x-k8s.io/priority-class, or delete the class",
         )

@@ -14,13 +14,15 @@ def nothing_fits(inventory: Inventory) -> Iterator[Found]:
     for name, queue in inventory.queues.items():
         most = capacities_of(inventory, name)
         if not most:
-            message = "has no resource groups, so no workload that requests anything fits"
+            message = "has no resource groups, so no workload that requests resources fits"
             remedy = "add a resource group with a flavor and a nominalQuota"
         elif not any(most.values()):
-            lends = " and its cohort lends it nothing" if queue.cohort else ""
-            message = f"has no quota: every nominalQuota is 0{lends}, so nothing can ever fit"
+            lends = " and its cohort does not lend it any" if queue.cohort else ""
+            message = f"has no quota: every nominalQuota is 0{lends}, so no workload can ever fit"
             remedy = "raise a nominalQuota" + (
-                ", or let another queue of the cohort lend" if queue.cohort else ", or join a cohort that lends"
+                ", or let another queue of the cohort lend quota"
+                if queue.cohort
+                else ", or join a cohort that lends quota"
             )
         else:
             continue
@@ -36,7 +38,7 @@ def resource_without_quota(inventory: Inventory) -> Iterator[Found]:
         if empty and len(empty) < len(resources):
             yield Found(
                 f"ClusterQueue {name}",
-                f"covers {listed(empty)}, of which it can never have any: workloads that request it never start",
+                f"covers {listed(empty)} but can never have any of it: workloads that request it never start",
                 "raise its nominalQuota, or remove it from coveredResources",
             )
 
@@ -50,7 +52,9 @@ def capacities_of(inventory: Inventory, queue: str) -> dict[tuple[str, str], int
 
 def limits_without_cohort(inventory: Inventory) -> Iterator[Found]:
     """Borrowing and lending limits of queues in no cohort."""
-    yield from of_rule(inventory, "limits-without-cohort", "set the cohort (of a Cohort, its parent), or remove limits")
+    yield from of_rule(
+        inventory, "limits-without-cohort", "set the cohort (for a Cohort, its parent), or remove the limits"
+    )
 
 
 def limits_contradict(inventory: Inventory) -> Iterator[Found]:
@@ -72,8 +76,8 @@ def nothing_to_borrow(inventory: Inventory) -> Iterator[Found]:
         if idle:
             yield Found(
                 f"ClusterQueue {name}",
-                f"may borrow {listed(idle)} by its borrowingLimit, but nothing in cohort {queue.cohort} lends it",
-                "give another queue, or the Cohort, quota of this flavor that it lends, or remove the borrowingLimit",
+                f"has a borrowingLimit for {listed(idle)}, but cohort {queue.cohort} does not lend it",
+                "let another queue or the Cohort lend quota of this flavor, or remove the borrowingLimit",
             )
 
 
@@ -83,7 +87,7 @@ def cohort_alone(inventory: Inventory) -> Iterator[Found]:
         cohort = inventory.queues[name].cohort
         yield Found(
             f"ClusterQueue {name}",
-            f"is alone in cohort {cohort}, which has no quota of its own: there is nobody to borrow from or lend to",
+            f"is the only queue in cohort {cohort}, which has no quota of its own: it cannot borrow or lend",
             "check the spelling of cohortName, or remove it",
         )
 
@@ -107,7 +111,7 @@ def cohort_cycle(inventory: Inventory) -> Iterator[Found]:
             cohort = inventory.queues[name].cohort
             yield Found(
                 f"ClusterQueue {name}",
-                f"cannot admit: cohort {cohort} is its own ancestor, or its parents are nested too deeply",
+                f"cannot admit workloads: cohort {cohort} is its own ancestor, or its parents are nested too deeply",
                 "remove spec.parentName of one Cohort of the cycle",
             )
 
@@ -122,7 +126,7 @@ def flavor_missing(inventory: Inventory) -> Iterator[Found]:
         if missing:
             yield Found(
                 f"ClusterQueue {name}",
-                f"admits nothing: ResourceFlavor {listed(missing)} does not exist",
+                f"does not admit workloads: ResourceFlavor {listed(missing)} does not exist",
                 "create it, or correct its name in spec.resourceGroups",
             )
 
@@ -136,7 +140,7 @@ def flavor_unused(inventory: Inventory) -> Iterator[Found]:
         if one.name not in used:
             yield Found(
                 f"ResourceFlavor {one.name}",
-                "no ClusterQueue and no Cohort has quota of it",
+                "no ClusterQueue or Cohort has quota of it",
                 "add it to a resource group, or delete it",
             )
 

@@ -43,7 +43,7 @@ def localqueue_missing(inventory: Inventory) -> Iterator[Found]:
         more = f" (and {len(who) - 1} more)" if len(who) > 1 else ""
         yield Found(
             who[0],
-            f"names LocalQueue {name}, which does not exist in namespace {namespace}: it waits forever{more}",
+            f"names LocalQueue {name}, which does not exist in namespace {namespace}: it stays pending{more}",
             f"create LocalQueue {name} in namespace {namespace}, or correct the label kueue.x-k8s.io/queue-name",
         )
 
@@ -57,9 +57,9 @@ def head_blocks(inventory: Inventory) -> Iterator[Found]:
         days = (now - head.since) // DAY
         yield Found(
             f"ClusterQueue {name}",
-            f"{head.object} has been its head for {days} day{'s' if days > 1 else ''}, and StrictFIFO lets none of "
-            f"the {inventory.pending[name] - 1} behind it pass: {head.message or 'the server gives no reason'}",
-            "make room for the head, cancel or hold it, or set queueingStrategy to BestEffortFIFO",
+            f"{head.object} has been the head for {days} day{'s' if days > 1 else ''}, and StrictFIFO blocks the "
+            f"{inventory.pending[name] - 1} behind it: {head.message or 'the server gives no reason'}",
+            "free quota for the head, cancel or hold it, or set queueingStrategy to BestEffortFIFO",
         )
 
 
@@ -71,6 +71,6 @@ def kind_not_queued(inventory: Inventory) -> Iterator[Found]:
     for kind, keys in kinds.items():
         yield Found(
             f"{kind} {keys[0]}",
-            f"pykueue does not queue jobs of kind {kind} yet: they start at once, outside any quota ({listed(keys)})",
+            f"pykueue does not support jobs of kind {kind} yet: they start immediately, without quota ({listed(keys)})",
             "keep Kueue for this kind, or submit a Job",
         )
