@@ -6,15 +6,17 @@ BIN := .venv/bin
 FILE ?= tests/parity/classic.jsonl.gz
 FILES ?= examples/demo/*.yaml
 ARGS ?=
+WORLD ?= small
 
 # Always write byte code, so that later runs start faster.
 export PYTHONDONTWRITEBYTECODE=
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine bench-cli \
+.PHONY: help venv fmt lint types arch test slow machine parity facts bench bench-engine bench-store bench-machine bench-cli bench-page \
 	bench-rivals bench-provisioning control-plane e2e crash crash-short crash-short-embedded crash-short-attempts \
-	crash-short-cluster mutants race race-quick demo picture cli-docs config-docs metrics-docs simulate rewrite check pins audit clean
+	crash-short-cluster mutants race race-quick browser page page-dev screenshots demo picture docs pages cli-docs config-docs \
+	metrics-docs chart changelog simulate rewrite check pins audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +59,7 @@ facts: .venv/.stamp ## list the facts of the specification with their stories, a
 	$(BIN)/python -m tests.facts
 	$(BIN)/python -m tests.moduletests
 
-bench: bench-engine bench-store bench-machine bench-cli bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
+bench: bench-engine bench-store bench-machine bench-cli bench-page bench-rivals bench-provisioning ## run all benchmarks against their floors, and compared with Kueue
 
 bench-engine: .venv/.stamp
 	$(BIN)/python -m bench
@@ -67,13 +69,16 @@ bench-machine: .venv/.stamp
 	$(BIN)/python -m bench.machine
 bench-cli: .venv/.stamp
 	$(BIN)/python -m bench.cli
+bench-page: .venv/.stamp browser
+	$(BIN)/python -m bench.page
 bench-rivals: .venv/.stamp
 	$(BIN)/python -m bench.rivals
 bench-provisioning: .venv/.stamp control-plane
 	$(BIN)/python -m bench.provisioning
 
-control-plane: ## build a real Kubernetes control plane, Kueue and kueuectl from their Go modules, once (outside the tree)
+control-plane: ## build a real Kubernetes control plane, Kueue, kueuectl and helm from their Go modules, once (outside the tree)
 	controlplane/build kueuectl
+	controlplane/build helm
 
 e2e: .venv/.stamp control-plane ## run the stories and the recorded API calls on a real control plane (options in ARGS=)
 	PYKUEUE_E2E_BACKEND=plane $(BIN)/python -m pytest -q -n 4 --dist loadgroup tests/e2e tests/conformance $(ARGS)
@@ -106,6 +111,18 @@ race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and 
 race-quick: .venv/.stamp ## run a tenth of it, three times each, alternating (six minutes)
 	$(BIN)/python -m bench.race --shape quick $(ARGS)
 
+browser: ## bring what the tests of the page need: a headless Chromium, and axe-core from npm
+	.ci/browser
+
+page: ## build the page of the dashboard into src/pykueue/web/static; commit what it writes
+	cd dashboard && npm ci --no-audit --no-fund && npm run format && npm run build
+
+page-dev: .venv/.stamp ## serve the built page with made-up data that changes (WORLD=small, large or hostile)
+	$(BIN)/python -m dashboard.dev.server $(WORLD) live
+
+screenshots: .venv/.stamp browser ## take the pictures of the page again, each view in light and dark
+	$(BIN)/python -m tests.browser.screenshots docs/images/dashboard
+
 demo: .venv/.stamp ## show two teams sharing this machine for half a minute, with real processes
 	@$(BIN)/python -m pykueue demo
 
@@ -117,6 +134,30 @@ picture: .venv/.stamp ## record the pictures of terminals again: the demo, a ses
 		$(BIN)/python -m bench.session $$name > build/$$name.txt && \
 		$(BIN)/python -m bench.picture < build/$$name.txt > docs/images/$$name.svg || exit 1; \
 	done
+	$(BIN)/python -m pykueue simulate examples/demo --plot docs/images/simulation.svg > /dev/null
+
+docs: pages build/docs/.stamp ## build the documentation site into build/site, after writing the generated pages again
+	$(BIN)/python -m tests.docsite.links
+	$(BIN)/python -m tests.docsite.source build/site-source
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet
+	$(BIN)/python -m tests.docsite.loads build/site
+
+# The tools of the site have an environment of their own.
+build/docs/.stamp: requirements/docs.txt
+	$(PYTHON) -m venv --clear build/docs
+	build/docs/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	@touch $@
+
+pages: cli-docs config-docs metrics-docs changelog ## write all generated pages and drawings of docs again
+	$(BIN)/python -m tests.docsite.fields > docs/fields.md
+	$(BIN)/python -m tests.docsite.events > docs/events.md
+	$(BIN)/python -m tests.docsite.drawings
+
+chart: .venv/.stamp ## write the templates of the Helm chart in deploy/helm again
+	$(BIN)/python -m tests.chart
+
+changelog: .venv/.stamp ## write CHANGELOG.md from changelog.d (ARGS=--release deletes the fragments)
+	$(BIN)/python -m tests.changelog $(ARGS)
 
 cli-docs: .venv/.stamp ## write docs/cli.md, the help of all commands, again
 	$(BIN)/python -m tests.clidocs > docs/cli.md
@@ -144,11 +185,12 @@ pins: ## resolve requirements/*.in into *.txt again; the smaller ones get the ve
 	$(COMPILE) --upgrade requirements/dev.in --output-file requirements/dev.txt
 	$(COMPILE) --constraint requirements/dev.txt requirements/run.in --output-file requirements/run.txt
 	$(COMPILE) --constraint requirements/dev.txt requirements/build.in --output-file requirements/build.txt
+	$(COMPILE) --upgrade requirements/docs.in --output-file requirements/docs.txt
 
 audit: ## look for known vulnerabilities in what we install (asks PyPI, so it is not part of `make check`)
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/python -m pip install --quiet pip-audit==2.10.1
-	build/audit/bin/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+	build/audit/bin/pip-audit --require-hashes --disable-pip -r requirements/dev.txt -r requirements/docs.txt
 
 clean: ## remove all build outputs, including .venv
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

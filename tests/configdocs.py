@@ -20,44 +20,45 @@ from tests.configwords import DEFAULTS, IGNORED, meaning
 
 HEAD = """# Configuration
 
-Every key of the manager's Configuration (`config.kueue.x-k8s.io/v1beta2`) and every feature gate, with what they do
-here. This page is generated from the code: `make config-docs`.
+Reference of all keys of the manager's Configuration (`config.kueue.x-k8s.io/v1beta2`) and of all feature gates. This
+page is generated from the code: `make config-docs`.
 
-The manager reads the file that `--config` names; `pykueue manifests --config FILE` puts it into the cluster, and
-`pykueue up --config FILE` reads the same format. A key that is left out has its default. An unknown key is an error. A
-file of v1beta1 is read, too, with a warning and the defaults of that version. `pykueue config check FILE` lists all
-errors and warnings without starting anything.
+The manager reads its Configuration from the file given with `--config`. `pykueue manifests --config FILE` installs a
+file in the cluster, and `pykueue up --config FILE` reads the same format. Omitted keys have their default values, and
+unknown keys are errors. Files in v1beta1 are accepted with a warning and get the defaults of that version.
+`pykueue config check FILE` lists all errors and warnings in a file without starting anything.
 
 | support | meaning |
 | --- | --- |
-| yes | it does what is said here |
-| ignored | it is accepted and has no effect |
-| warning | not built yet: the manager starts, and says so in a warning |
-| refused | not built yet, and it would change which jobs are admitted: the manager does not start |
+| yes | works as described |
+| ignored | accepted, but has no effect |
+| warning | not supported yet: the manager logs a warning and starts |
+| refused | not supported yet, and it would change which jobs are admitted: the manager does not start |
 
-With `pykueue up`, the keys of `webhook`, `leaderElection`, `health`, `tls`, `internalCertManagement`,
-`clientConnection` and `visibilityServer`, and `metrics.bindAddress`, have no effect: one server answers everything at
-its own address.
+With `pykueue up`, the sections `webhook`, `leaderElection`, `health`, `tls`, `internalCertManagement`,
+`clientConnection` and `visibilityServer`, and the key `metrics.bindAddress`, have no effect: a single server handles
+all requests on its own address.
 
-Durations are text such as `90s`, `5m` or `1h30m`. Types in brackets are lists.
+Durations are strings such as `90s`, `5m` or `1h30m`. Types in brackets are lists.
 
 ## Keys"""
 GATE_HEAD = f"""
 ## Feature gates
 
-Set with `featureGates` in the file, or with `--feature-gates NAME=true,NAME=false`, not with both. The defaults are
-those of Kueue {NEWEST}. `AllAlpha` and `AllBeta` set all gates of Kueue of their stage that are not named themselves.
+Set feature gates either with `featureGates` in the file or with `--feature-gates NAME=true,NAME=false`, but not with
+both. The defaults are those of Kueue {NEWEST}. `AllAlpha` and `AllBeta` set all of Kueue's alpha or beta gates that are
+not set individually.
 
 | support | meaning |
 | --- | --- |
-| built | it changes what pykueue does |
-| always | the feature is there and cannot be turned off |
-| validation | it changes what is accepted; the feature itself is not built |
-| performance | it changes no behaviour, neither here nor in Kueue |
-| not built | it has no effect; setting it causes a warning |
-| fixed | it cannot be changed any more; leave it out |
+| yes | the gate changes the behaviour of pykueue |
+| always | the feature is supported and cannot be turned off |
+| validation | the gate changes which objects are accepted; the feature itself is not supported |
+| performance | the gate does not change behaviour, neither in pykueue nor in Kueue |
+| no | the feature is not supported: the gate has no effect, and setting it causes a warning |
+| locked | the gate is locked to its default; do not set it |
 """
-SUPPORT: Final = {"inert": "not built"}
+SUPPORT: Final = {"built": "yes", "inert": "no"}
 LEAVES: Final = (LabelSelector, Quantity)
 """Structs that are values of their own."""
 
@@ -129,7 +130,7 @@ def type_name(kind: inspect.Type) -> str:
         case inspect.FloatType():
             return "number"
         case inspect.StrType():
-            return "text"
+            return "string"
         case _:
             raise AssertionError(f"no name for a {type(kind).__name__}; add one here")
 
@@ -188,7 +189,7 @@ def key_sections() -> Iterator[str]:
         table = tables.get(section, tables[""])
         table.append(f"| `{key.path}` | {key.type} | {default} | {support(key.path)} | {meaning(key.path)} |")
     for section, rows in tables.items():
-        yield f"\n### {f'`{section}`' if section else 'Single keys'}\n"
+        yield f"\n### {f'`{section}`' if section else 'Top-level keys'}\n"
         yield "\n".join(["| key | type | default | support | meaning |", "| --- | --- | --- | --- | --- |", *rows])
 
 
@@ -197,7 +198,7 @@ def gate_row(gate: Gate) -> str:
     stage = f"{gate.stage} since {gate.history[-1].since}"
     needs = ", ".join(f"`{name}`" for name in gate.requires)
     value = f"`{str(gate.default).lower()}`"
-    status = "fixed" if gate.locked else SUPPORT.get(gate.status, gate.status)
+    status = "locked" if gate.locked else SUPPORT.get(gate.status, gate.status)
     return f"| `{gate.name}` | {value} | {stage} | {status} | {gate.effect} | {needs} |"
 
 
@@ -211,7 +212,10 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD, *key_sections(), GATE_HEAD, gate_table(TABLE)]
     parts += ["\n### Gates that only pykueue has\n", gate_table(OURS)]
-    parts += [f"\n### Gates that Kueue {NEWEST} has removed\n", "A Configuration of 0.19 may name them.\n"]
+    parts += [
+        f"\n### Gates removed in Kueue {NEWEST}\n",
+        "They are still accepted in a Configuration written for Kueue 0.19.\n",
+    ]
     return "\n".join([*parts, gate_table(REMOVED), ""])
 
 

@@ -1,4 +1,4 @@
-"""What each key of the Configuration means, for docs/configuration.md."""
+"""Descriptions of the keys of the Configuration, for docs/configuration.md."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,205 +10,208 @@ SAME: Final[Mapping[str, str]] = {
     "multiKueue.clusterProfile.credentialsProviders[]": "multiKueue.clusterProfile.accessProviders[]",
     "resources.deviceClassMappings[].sources[].capacity.": "resources.deviceClassMappings[].sources[].counter.",
 }
-"""Paths whose keys mean the same as those below another path."""
+"""Paths with the same keys as another path."""
 
 IGNORED: Final[frozenset[str]] = frozenset({"leaderElection.resourceLock", "controller.cacheSyncTimeout"})
 """Keys that have no effect."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "controller.cacheSyncTimeout": "2 minutes",
-    "managedJobsNamespaceSelector": (
-        "The namespaces whose jobs are queued. Jobs elsewhere are left alone, even if they name a queue."
-    ),
+    "managedJobsNamespaceSelector": "all except `kube-system` and `namespace`",
     "waitForPodsReady": "on",
-    "waitForPodsReady.recoveryTimeout": "that of `timeout`",
+    "waitForPodsReady.recoveryTimeout": "value of `timeout`",
     "clientConnection.qps": "no limit",
-    "leaderElection.resourceNamespace": "that of `namespace`",
-    "webhook.certDir": "below the temporary folder of the system",
-    "metrics.customLabels[].sourceLabelKey": "that of `name`",
+    "leaderElection.resourceNamespace": "value of `namespace`",
+    "webhook.certDir": "in the system's temporary directory",
+    "metrics.customLabels[].sourceLabelKey": "value of `name`",
     "admissionFairSharing.usageHalfLifeTime": "`0s`",
     "metrics.localQueueMetrics.localQueueSelector": "all",
-    "objectRetentionPolicies.workloads.afterFinished": "for ever",
-    "objectRetentionPolicies.workloads.afterDeactivatedByKueue": "for ever",
+    "objectRetentionPolicies.workloads.afterFinished": "never deleted",
+    "objectRetentionPolicies.workloads.afterDeactivatedByKueue": "never deleted",
     "waitForPodsReady.requeuingStrategy.backoffLimitCount": "no limit",
-    "tls": "absent",
-    "multiKueue": "absent",
-    "fairSharing": "absent",
-    "admissionFairSharing": "absent",
+    "tls": "not set",
+    "multiKueue": "not set",
+    "fairSharing": "not set",
+    "admissionFairSharing": "not set",
 }
-"""Defaults that depend on something else, or that a value would not explain."""
+"""Defaults that depend on another key, or that need more than a value."""
 
 MEANINGS: Final[Mapping[str, str]] = {
     "namespace": "The namespace of the manager, its certificates and its lease.",
-    "pprofBindAddress": "The address at which Kueue serves profiles of itself.",
-    "manageJobsWithoutQueueName": "Whether jobs that name no queue are suspended, too, and wait until they name one.",
+    "pprofBindAddress": "The address on which Kueue serves pprof profiles.",
+    "manageJobsWithoutQueueName": "Whether to suspend jobs without a queue name until they are given one.",
     "managedJobsNamespaceSelector": (
-        "The namespaces whose jobs are queued. Jobs elsewhere are left alone, even if they name a queue."
+        "The namespaces in which jobs are queued. Jobs in other namespaces are ignored, even if they name a queue."
     ),
-    "featureGates": "Feature gates by name, see below.",
+    "featureGates": "Feature gates by name; see [Feature gates](#feature-gates).",
     "webhook": "Where the API server reaches the webhooks.",
-    "webhook.port": "The port of the webhooks.",
-    "webhook.host": "The address to listen on; all addresses without one.",
+    "webhook.port": "The port of the webhook server.",
+    "webhook.host": "The address to listen on. If empty, the server listens on all addresses.",
     "webhook.certDir": (
-        "The folder with `tls.crt` and `tls.key`, if `internalCertManagement` is off. The files are read again "
+        "The directory with `tls.crt` and `tls.key`, used if `internalCertManagement` is off. The files are reloaded "
         "when they change."
     ),
-    "leaderElection": "How replicas of the manager agree on the one that acts.",
-    "leaderElection.leaderElect": "Whether there is an election. Without it, run one replica only.",
-    "leaderElection.leaseDuration": "How long another replica waits before it takes over a lease that is not renewed.",
+    "leaderElection": "Leader election between replicas of the manager.",
+    "leaderElection.leaderElect": "Whether to use leader election. If disabled, run only one replica.",
+    "leaderElection.leaseDuration": "How long other replicas wait before they take over a lease that is not renewed.",
     "leaderElection.renewDeadline": (
-        "How long the leader tries to renew its lease before it stops acting; less than `leaseDuration`."
+        "How long the leader tries to renew its lease before it stops leading; must be less than `leaseDuration`."
     ),
-    "leaderElection.retryPeriod": "How long a replica waits between two attempts to acquire or renew the lease.",
-    "leaderElection.resourceLock": "The kind of the lock. It is always a Lease.",
+    "leaderElection.retryPeriod": "The interval between attempts to acquire or renew the lease.",
+    "leaderElection.resourceLock": "The kind of lock object. It is always a Lease.",
     "leaderElection.resourceName": (
-        "The name of the Lease. Kueue's is the default, so that the two never act at the same time."
+        "The name of the Lease. The default is Kueue's, so that pykueue and Kueue are never active at the same time."
     ),
     "leaderElection.resourceNamespace": "The namespace of the Lease.",
     "metrics": "Which metrics are served, and where; see [metrics.md](metrics.md).",
-    "metrics.bindAddress": "The address of `/metrics`; `0` for none.",
+    "metrics.bindAddress": "The address of the `/metrics` endpoint; `0` disables it.",
     "metrics.enableClusterQueueResources": (
-        "Whether there are gauges of the quota and usage of each ClusterQueue, by flavor and resource."
+        "Whether to report the quota and usage of each ClusterQueue by flavor and resource."
     ),
     "metrics.localQueueMetrics": "Metrics of LocalQueues.",
     "metrics.localQueueMetrics.enable": (
-        "Whether LocalQueues have metrics of their own. In a section that is given, it must be set to have them."
+        "Whether to report metrics for LocalQueues. If the section is present, the default is `false`, so set this key "
+        "explicitly."
     ),
-    "metrics.localQueueMetrics.localQueueSelector": "The labels of the LocalQueues that have metrics.",
+    "metrics.localQueueMetrics.localQueueSelector": "Selects the LocalQueues that have metrics, by label.",
     "metrics.customLabels": (
-        "Labels and annotations of objects that become labels of their metrics. Needs the gate "
+        "Labels and annotations of objects to add as labels to their metrics. Requires the feature gate "
         "`CustomMetricLabels`. At most 20."
     ),
-    "metrics.customLabels[].name": "The name of the metric's label, without its prefix `custom_`.",
+    "metrics.customLabels[].name": "The name of the metric label, without the prefix `custom_`.",
     "metrics.customLabels[].sourceLabelKey": "The key of the object's label.",
-    "metrics.customLabels[].sourceAnnotationKey": "The key of an annotation, instead of a label.",
+    "metrics.customLabels[].sourceAnnotationKey": "The key of an annotation to use instead of a label.",
     "metrics.customLabels[].sourceKind": (
-        "The kind of the object: `ClusterQueue`, `LocalQueue`, `Cohort` or `Workload`. At most six labels of a "
-        "kind, two of Workloads. A Workload gets the label or annotation from its job."
+        "The kind of the object: `ClusterQueue`, `LocalQueue`, `Cohort` or `Workload`. At most six labels per kind, "
+        "and two for Workloads. A Workload copies the label or annotation from its job."
     ),
     "metrics.customLabels[].trackedValues": (
-        "The values that are shown; all others are shown as `kueue.x-k8s.io/_UNTRACKED_VALUE_`. Without a list, "
-        "all values are. Up to 16; for Workloads 1 to 12."
+        "The values to report; any other value is reported as `kueue.x-k8s.io/_UNTRACKED_VALUE_`. If empty, all "
+        "values are reported. At most 16 values; for Workloads 1 to 12."
     ),
-    "health": "Where the manager answers probes.",
-    "health.healthProbeBindAddress": "The address of the probes; `0` for none.",
-    "health.readinessEndpointName": "The path that says whether the manager is ready.",
-    "health.livenessEndpointName": "The path that says whether the manager is alive.",
-    "controller": "How controllers work.",
+    "health": "Health probe endpoints.",
+    "health.healthProbeBindAddress": "The address of the probe endpoints; `0` disables them.",
+    "health.readinessEndpointName": "The path of the readiness probe.",
+    "health.livenessEndpointName": "The path of the liveness probe.",
+    "controller": "Settings of the controllers.",
     "controller.groupKindConcurrency": (
-        "How many objects of a kind are reconciled at the same time, by `Kind.group`. Only `Job.batch` has an "
-        "effect, from ten on, which is the least."
+        "The number of objects to reconcile concurrently, by `Kind.group`. Only `Job.batch` has an effect, and only "
+        "with a value above the minimum of 10."
     ),
     "controller.cacheSyncTimeout": (
-        "How long Kueue waits for its first lists. Here the manager waits until it has them and is not ready before."
+        "How long Kueue waits for its caches to sync. pykueue waits without a timeout and is not ready until they have."
     ),
-    "tls": "What the servers of the manager demand of a TLS connection.",
-    "tls.minVersion": "The lowest version: `VersionTLS12` or `VersionTLS13`.",
-    "tls.cipherSuites": "The cipher suites of TLS 1.2, by the names of Go.",
-    "tls.curvePreferences": "The curves of the key exchange, by number, in order of preference.",
-    "internalCertManagement": "Who makes the certificate of the webhooks.",
+    "tls": "TLS settings of the manager's servers.",
+    "tls.minVersion": "The minimum TLS version: `VersionTLS12` or `VersionTLS13`.",
+    "tls.cipherSuites": "The cipher suites for TLS 1.2, by their Go names.",
+    "tls.curvePreferences": "The key exchange curves, by number, in order of preference.",
+    "internalCertManagement": "How the webhook certificate is managed.",
     "internalCertManagement.enable": (
-        "Whether the manager makes and renews it. If not, it is read from `webhook.certDir`."
+        "Whether the manager creates and renews the certificate. Otherwise it is read from `webhook.certDir`."
     ),
-    "internalCertManagement.webhookServiceName": "The Service of the webhooks, which the certificate names.",
-    "internalCertManagement.webhookSecretName": "The Secret in which replicas share the certificate.",
+    "internalCertManagement.webhookServiceName": "The webhook Service that the certificate is issued for.",
+    "internalCertManagement.webhookSecretName": "The Secret through which replicas share the certificate.",
     "waitForPodsReady": (
-        "What happens to an admitted workload whose pods do not become ready. It is on unless the gate "
+        "How to handle admitted workloads with pods that do not become ready. The feature gate "
         "`DisableWaitForPodsReady` turns it off."
     ),
     "waitForPodsReady.timeout": "How long pods may take to become ready after admission; then the workload is evicted.",
-    "waitForPodsReady.blockAdmission": "Whether nothing else is admitted while an admitted workload is not ready.",
+    "waitForPodsReady.blockAdmission": "Whether to pause admission while an admitted workload is not ready.",
     "waitForPodsReady.recoveryTimeout": (
-        "How long a workload that was ready may have unready pods; zero waits for ever."
+        "How long a workload that was ready may have unready pods before it is evicted; `0s` disables the timeout."
     ),
-    "waitForPodsReady.requeuingStrategy": "How an evicted workload comes back.",
+    "waitForPodsReady.requeuingStrategy": "How an evicted workload is requeued.",
     "waitForPodsReady.requeuingStrategy.timestamp": (
-        "Whether it keeps the place of its creation or goes behind, to that of its eviction."
+        "Whether a requeued workload is ordered by its creation time (`Creation`) or by its eviction time (`Eviction`)."
     ),
-    "waitForPodsReady.requeuingStrategy.backoffLimitCount": "After how many returns it is deactivated.",
+    "waitForPodsReady.requeuingStrategy.backoffLimitCount": (
+        "The maximum number of times a workload is requeued before it is deactivated."
+    ),
     "waitForPodsReady.requeuingStrategy.backoffBaseSeconds": (
-        "The first delay before it is considered again; each further one is twice as long."
+        "The delay before a workload is requeued for the first time. It doubles with every further eviction."
     ),
-    "waitForPodsReady.requeuingStrategy.backoffMaxSeconds": "The longest delay.",
-    "clientConnection": "How many requests the manager sends to the API server.",
-    "clientConnection.qps": "The most requests per second; none or a negative number is no limit. Kueue 0.20 has 1000.",
-    "clientConnection.burst": "The most requests at once, if there is a limit.",
+    "waitForPodsReady.requeuingStrategy.backoffMaxSeconds": "The maximum delay.",
+    "clientConnection": "Rate limits for the manager's requests to the API server.",
+    "clientConnection.qps": (
+        "The maximum number of requests per second; `0` or a negative value means no limit. Kueue 0.20 has 1000."
+    ),
+    "clientConnection.burst": "The maximum burst of requests, if `qps` sets a limit.",
     "integrations": "Which kinds of job are queued.",
     "integrations.frameworks": (
-        "The kinds of job. Only `batch/job` is built; the others cause a warning, and such jobs start outside of "
-        "any quota."
+        "The kinds of job to queue. Only `batch/job` is supported; other kinds cause a warning, and their jobs start "
+        "without quota."
     ),
-    "integrations.externalFrameworks": "Kinds, as `Kind.version.group`, whose jobs another controller queues.",
-    "integrations.labelKeysToCopy": "The keys of labels that a Workload gets from its job.",
+    "integrations.externalFrameworks": "Kinds, as `Kind.version.group`, that are queued by another controller.",
+    "integrations.labelKeysToCopy": "The keys of labels to copy from a job to its Workload.",
     "multiKueue": "How workloads are sent to other clusters.",
-    "multiKueue.gcInterval": "How often Workloads in other clusters are removed whose original is gone.",
-    "multiKueue.origin": "The value of a label that marks what this cluster has created elsewhere.",
-    "multiKueue.workerLostTimeout": "How long a workload stays with a cluster that cannot be reached.",
-    "multiKueue.dispatcherName": "Who chooses the clusters that are tried.",
-    "multiKueue.incrementalDispatcherConfig": "Settings of the dispatcher that tries more clusters in each round.",
-    "multiKueue.incrementalDispatcherConfig.stepSize": "How many more it tries in each round.",
-    "multiKueue.externalFrameworks": "Further kinds of job that are sent to other clusters.",
-    "multiKueue.externalFrameworks[].name": "A kind, as `kind.version.group`.",
-    "multiKueue.clusterProfile": "How to sign in to clusters that ClusterProfiles describe.",
+    "multiKueue.gcInterval": "How often orphaned Workloads are removed from other clusters.",
+    "multiKueue.origin": "The value of the label that marks objects created by this cluster in other clusters.",
+    "multiKueue.workerLostTimeout": "How long a workload stays assigned to a cluster that is unreachable.",
+    "multiKueue.dispatcherName": "The dispatcher that nominates clusters.",
+    "multiKueue.incrementalDispatcherConfig": "Settings of the incremental dispatcher.",
+    "multiKueue.incrementalDispatcherConfig.stepSize": "The number of clusters it adds in each round.",
+    "multiKueue.externalFrameworks": "Further kinds of job to send to other clusters.",
+    "multiKueue.externalFrameworks[].name": "The kind, as `kind.version.group`.",
+    "multiKueue.clusterProfile": "How to authenticate to clusters described by ClusterProfiles.",
     "multiKueue.clusterProfile.accessProviders": "Programs that provide credentials.",
-    "multiKueue.clusterProfile.credentialsProviders": "The older name of `accessProviders`.",
-    "multiKueue.clusterProfile.accessProviders[].name": "The name by which a ClusterProfile refers to it.",
+    "multiKueue.clusterProfile.credentialsProviders": "The former name of `accessProviders`.",
+    "multiKueue.clusterProfile.accessProviders[].name": "The name that ClusterProfiles use for the provider.",
     EXEC: "The program, as in a kubeconfig.",
-    f"{EXEC}.command": "The command.",
-    f"{EXEC}.args": "Its arguments.",
-    f"{EXEC}.env": "Environment variables for it.",
-    f"{EXEC}.env[].name": "The name of a variable.",
-    f"{EXEC}.env[].value": "The value of a variable.",
-    f"{EXEC}.apiVersion": "The version of the protocol that it speaks.",
-    f"{EXEC}.installHint": "What to tell a user who does not have it.",
-    f"{EXEC}.provideClusterInfo": "Whether it is told which cluster is meant.",
-    f"{EXEC}.interactiveMode": "Whether it may ask the user.",
-    "fairSharing": "Preemption by the share of a cohort that a queue uses. The section turns it on.",
-    "fairSharing.preemptionStrategies": "The rules by which victims are chosen.",
-    "admissionFairSharing": "The order of the LocalQueues of a ClusterQueue by what they have used before.",
-    "admissionFairSharing.usageHalfLifeTime": "After which time past use counts half.",
-    "admissionFairSharing.usageSamplingInterval": "How often use is measured.",
-    "admissionFairSharing.resourceWeights": "How much each resource counts.",
-    "resources": "What requests count against quota.",
+    f"{EXEC}.command": "The command to run.",
+    f"{EXEC}.args": "The arguments of the command.",
+    f"{EXEC}.env": "Environment variables for the command.",
+    f"{EXEC}.env[].name": "The name of the variable.",
+    f"{EXEC}.env[].value": "The value of the variable.",
+    f"{EXEC}.apiVersion": "The version of the credential plugin API that the program implements.",
+    f"{EXEC}.installHint": "The message shown if the program is not installed.",
+    f"{EXEC}.provideClusterInfo": "Whether to pass information about the cluster to the program.",
+    f"{EXEC}.interactiveMode": "Whether the program may prompt the user.",
+    "fairSharing": "Preemption based on the share of a cohort that each queue uses. The section enables it.",
+    "fairSharing.preemptionStrategies": "The rules that select preemption victims.",
+    "admissionFairSharing": "Orders the LocalQueues of a ClusterQueue by their past usage. The section enables it.",
+    "admissionFairSharing.usageHalfLifeTime": "The time after which past usage counts half.",
+    "admissionFairSharing.usageSamplingInterval": "How often usage is sampled.",
+    "admissionFairSharing.resourceWeights": "The weight of each resource.",
+    "resources": "How requests count against quota.",
     "resources.quotaCheckStrategy": (
-        "Whether a workload must wait that requests a resource which its ClusterQueue does not list "
-        "(`BlockUndeclared`), or that resource is not counted (`IgnoreUndeclared`)."
+        "How to handle a requested resource that the ClusterQueue does not list: keep the workload pending "
+        "(`BlockUndeclared`), or do not count the resource (`IgnoreUndeclared`)."
     ),
-    "resources.excludeResourcePrefixes": "Resources whose names begin with one of these are not counted.",
-    "resources.transformations": "What a requested resource counts as.",
+    "resources.excludeResourcePrefixes": "Resources with a name that starts with one of these prefixes do not count.",
+    "resources.transformations": "Rules that convert requested resources into others before they count.",
     "resources.transformations[].input": "The requested resource.",
     "resources.transformations[].strategy": (
-        "Whether it counts itself, too (`Retain`), or only as its outputs (`Replace`)."
+        "Whether the input counts in addition to the outputs (`Retain`) or only the outputs do (`Replace`)."
     ),
-    "resources.transformations[].multiplyBy": "Another resource by whose requested amount the outputs are multiplied.",
-    "resources.transformations[].outputs": "What one unit counts as, by resource.",
+    "resources.transformations[].multiplyBy": "Multiply the outputs by the requested amount of this resource.",
+    "resources.transformations[].outputs": "The resources and amounts that one unit of the input converts to.",
     "resources.deviceClassMappings": "Which resource the devices of resource claims count as.",
     "resources.deviceClassMappings[].name": "The resource.",
-    "resources.deviceClassMappings[].deviceClassNames": "The classes of devices that count as it.",
-    "resources.deviceClassMappings[].sources": "What is counted instead of the number of devices.",
+    "resources.deviceClassMappings[].deviceClassNames": "The device classes that count as this resource.",
+    "resources.deviceClassMappings[].sources": "What to count instead of the number of devices.",
     "resources.deviceClassMappings[].sources[].capacity": "A capacity that the driver publishes.",
     SOURCE: "A counter that the driver publishes.",
-    f"{SOURCE}.name": "Its name.",
-    f"{SOURCE}.driver": "The driver.",
-    f"{SOURCE}.deviceSelector": "The devices for which it holds.",
-    f"{SOURCE}.deviceSelector.cel": "A selector in CEL.",
-    f"{SOURCE}.deviceSelector.cel.expression": "The expression.",
-    "objectRetentionPolicies": "How long objects are kept after their end.",
-    "objectRetentionPolicies.workloads": "How long Workloads are kept.",
+    f"{SOURCE}.name": "The name of the source.",
+    f"{SOURCE}.driver": "The driver that publishes it.",
+    f"{SOURCE}.deviceSelector": "The devices it applies to.",
+    f"{SOURCE}.deviceSelector.cel": "A CEL selector.",
+    f"{SOURCE}.deviceSelector.cel.expression": "The CEL expression.",
+    "objectRetentionPolicies": "How long objects are retained after they finish.",
+    "objectRetentionPolicies.workloads": "How long Workloads are retained.",
     "objectRetentionPolicies.workloads.afterFinished": (
-        "After which time a finished Workload is deleted; zero is at once. Its job stays."
+        "How long to keep a finished Workload before it is deleted; `0s` deletes it immediately. The job is kept."
     ),
     "objectRetentionPolicies.workloads.afterDeactivatedByKueue": (
-        "After which time a Workload is deleted, with its job, that the manager has deactivated."
+        "How long to keep a Workload that the manager deactivated before it is deleted together with its job."
     ),
-    "visibilityServer": "Where the lists of pending workloads are served, see [install.md](install.md).",
+    "visibilityServer": "The server of the visibility API (lists of pending workloads); see [install.md](install.md).",
     "visibilityServer.bindAddress": "The address to listen on.",
-    "visibilityServer.bindPort": "The port.",
+    "visibilityServer.bindPort": "The port to listen on.",
 }
 
 
 def meaning(path: str) -> str:
-    """What a key means."""
+    """The description of a key."""
     for beginning, same in SAME.items():
         if path.startswith(beginning):
             path = same + path.removeprefix(beginning)

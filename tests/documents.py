@@ -14,6 +14,7 @@ import pytest
 
 from pykueue.base.struct import Frozen
 from pykueue.cli.main import cli
+from tests.docsite.pages import pages
 from tests.patience import slowness
 from tests.storyfile import ROOT
 
@@ -22,11 +23,8 @@ INLINE = re.compile(r"`((?:kubectl )?pykueue [^`]+)`")
 PROMPT = re.compile(r"[$#] ")
 COMMANDS = ("sh", "console")
 """Languages of blocks with commands: `sh` is a script; in `console` commands follow a prompt, `#` for root."""
-PAGES = tuple(
-    str(page.relative_to(ROOT))
-    for place in ("*.md", "docs/*.md", "examples/*/README.md", "bench/*/README.md")
-    for page in sorted(ROOT.glob(place))
-)
+PAGES = tuple(page for page in pages(ROOT) if page != "CHANGELOG.md")
+"""All pages but the history, which names commands as they were."""
 SEPARATORS = frozenset("|&;()\n")
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 ENTER = """
@@ -185,7 +183,7 @@ def run(story: list[Block], folder: Path, *, root: bool = False) -> str:
         done = subprocess.run(
             [*namespaces, "bash", "-eu", "-o", "pipefail", "-c", whole],
             check=False,
-            env={**environment, "PATH": path},
+            env={**environment, "PATH": path, "TZ": "UTC"},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -90,9 +90,14 @@ def container() -> dict[str, Any]:
 
 def preempted(kueue: Kueue) -> str:
     teams(kueue)
-    kueue.job("borrower", queue="team-a", cpu=12)
+    kueue.apply(kueue_object("WorkloadPriorityClass", "urgent", value=10))
+    kueue.job("early", queue="team-a", cpu=6)
+    kueue.job("important", queue="team-a", cpu=2, priority="urgent")
+    kueue.advance("1m")
+    kueue.job("borrower", queue="team-a", cpu=5)
+    kueue.job("tiny", queue="team-a", cpu=1)
     kueue.advance("25m")
-    kueue.job("owner", queue="team-b", cpu=8)
+    kueue.job("owner", queue="team-b", cpu=7)
     return "borrower"
 
 

@@ -9,13 +9,13 @@ from tests.storyfile import ROOT
 
 PAGE: Final = ROOT / "docs/metrics.md"
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "kueue_cluster_queue_weighted_share": "fair sharing is not built",
-    "kueue_cohort_weighted_share": "fair sharing is not built",
-    "kueue_local_queue_admission_fair_sharing_usage": "admission fair sharing is not built",
-    "kueue_pod_scheduling_gate_removal_seconds": "pods as a kind of job are not built",
-    "multikueue_workloads_dispatched_total": "MultiKueue is not built",
-    "multikueue_workloads_admitted_total": "MultiKueue is not built",
-    "kueue_replaced_workload_slices_total": "elastic jobs are not built; Kueue itself does not expose it either",
+    "kueue_cluster_queue_weighted_share": "fair sharing is not supported",
+    "kueue_cohort_weighted_share": "fair sharing is not supported",
+    "kueue_local_queue_admission_fair_sharing_usage": "admission fair sharing is not supported",
+    "kueue_pod_scheduling_gate_removal_seconds": "pods as a kind of job are not supported",
+    "multikueue_workloads_dispatched_total": "MultiKueue is not supported",
+    "multikueue_workloads_admitted_total": "MultiKueue is not supported",
+    "kueue_replaced_workload_slices_total": "elastic jobs are not supported; Kueue itself does not expose it either",
 }
 """Families of Kueue that we do not have, with the reason."""
 OURS: Final = "pykueue_"
@@ -34,7 +34,7 @@ def table(shown: Iterable[Family]) -> str:
 
 
 def left_out() -> str:
-    """A table of what is left out."""
+    """A table of the omitted families."""
     return "\n".join(
         ["| metric | reason |", "| --- | --- |", *(f"| `{name}` | {why} |" for name, why in LEFT_OUT.items())]
     )
@@ -45,7 +45,7 @@ def sources() -> str:
     rows = ["| kind | metrics that have its labels |", "| --- | --- |"]
     for kind in ("ClusterQueue", "Cohort", "LocalQueue"):
         number = sum(family.source == kind for family in families.ALL)
-        rows.append(f"| {kind} | the {number} families about one |")
+        rows.append(f"| {kind} | the {number} metrics of this kind |")
     also = ", ".join(f"`{family.name}`" for family in families.ALL if family.by_workload)
     return "\n".join([*rows, f"| Workload | {also} |"])
 

@@ -42,6 +42,6 @@ def test_what_becomes_of_a_key(path: str, expected: str) -> None:
 def test_types_and_defaults_are_those_of_the_code() -> None:
     rows = {key.path: (key.type, default) for key, default in key_rows()}
     assert rows["waitForPodsReady.timeout"] == ("duration", "`30m0s`")
-    assert rows["metrics.customLabels[].trackedValues"] == ("[text]", "")
+    assert rows["metrics.customLabels[].trackedValues"] == ("[string]", "")
     assert rows["resources.quotaCheckStrategy"] == ("`BlockUndeclared` or `IgnoreUndeclared`", "`BlockUndeclared`")
     assert KEYS["webhook.port"] == Key("webhook.port", "integer", "`9443`")

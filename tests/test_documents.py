@@ -7,22 +7,53 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from pykueue.cli.main import COMMANDS
+from pykueue.cli.main import COMMANDS, cli
 from pykueue.testing.kueue import Kueue
 from tests.clidocs import page as cli_page
 from tests.documents import INLINE, PAGES, Block, blocks, commands, found, ours, parse, program, run, words_of
+from tests.reports.samples import foreign
 from tests.storyfile import ROOT
 
-RUN = (
-    "README.md",
-    "docs/doctor.md",
-    "docs/local.md",
-    "docs/provisioning.md",
-    "docs/simulate.md",
-    "docs/whatif.md",
+RUN = {
+    "README.md": "test_the_readme_works",
+    "docs/dashboard.md": "test_the_page_of_the_dashboard_works",
+    "docs/doctor.md": "test_the_page_of_the_doctor_works",
+    "docs/local.md": "test_the_guide_to_one_machine_works_for_a_user",
+    "docs/provisioning.md": "test_the_guide_to_provisioning_shows_every_stage",
+    "docs/reports.md": "test_the_guide_to_reports_works",
+    "docs/simulate.md": "test_the_guide_to_simulations_works",
+    "docs/start/first-job.md": "test_a_short_guide_works",
+    "docs/start/from-kueue.md": "test_a_short_guide_works",
+    "docs/tasks/job-kinds.md": "test_a_short_guide_works",
+    "docs/tasks/priorities.md": "test_a_short_guide_works",
+    "docs/tasks/queue-names.md": "test_a_short_guide_works",
+    "docs/tasks/quotas.md": "test_a_short_guide_works",
+    "docs/tasks/ready-pods.md": "test_a_short_guide_works",
+    "docs/tasks/retention.md": "test_a_short_guide_works",
+    "docs/tasks/shared-quota.md": "test_a_short_guide_works",
+    "docs/whatif.md": "test_the_guide_to_previews_works_and_shows_what_is_printed",
+}
+"""Pages whose blocks, except those in PARSED, are run in order by the test of this name."""
+SHORT_GUIDES = {
+    "docs/start/first-job.md": ("hello", "can never start: asks for 1k cpu"),
+    "docs/start/from-kueue.md": ("Nothing found", "3 of 3 workloads finished"),
+    "docs/tasks/job-kinds.md": ("all 8 tasks succeeded", "of 40 pods at a time", "within ten minutes"),
+    "docs/tasks/priorities.md": ("urgent work", "preempted"),
+    "docs/tasks/queue-names.md": ('{"kueue.x-k8s.io/queue-name":"default"}',),
+    "docs/tasks/quotas.md": ("clusterqueue.kueue.x-k8s.io/robots condition met",),
+    "docs/tasks/ready-pods.md": ("evicted",),
+    "docs/tasks/retention.md": ("short", "COMPLETED"),
+    "docs/tasks/shared-quota.md": (),
+}
+"""Guides that need one server or none, with what they print."""
+QUICK_GUIDES = (
+    "docs/start/from-kueue.md",
+    "docs/tasks/ready-pods.md",
+    "docs/tasks/shared-quota.md",
 )
-"""Pages whose blocks the tests below run, in order, except those in PARSED."""
+"""Those that need no server, which `make test` runs, too."""
 ON_A_CLUSTER = "docs/install.md"
 """The `sh` blocks of this page are run by tests/e2e/test_install.py."""
 PARSED = {
@@ -48,12 +79,17 @@ PARSED = {
     ("docs/whatif.md", "pykueue eta train-x7k2p"): "tests/cli/commands/test_eta.py asks such questions",
     ("docs/whatif.md", "pykueue preview -f job.yaml"): "tests/e2e/test_preview.py asks such questions",
     ("docs/whatif.md", "kubectl create --raw"): "tests/e2e/test_preview.py asks the same by `pykueue preview`",
+    ("docs/dashboard.md", "pykueue dashboard  #"): "tests/cli/commands/test_dashboard.py opens it",
+    ("docs/dashboard.md", "pykueue dashboard --view-only"): "tests/cli/commands/test_dashboard.py opens it",
     ("docs/reasons.md", "kubectl get --raw /apis/query"): "tests/e2e/test_explain.py and tests/cli ask all of it",
     ("docs/faults.md", "python -m pykueue.audit"): "needs a cluster",
     ("docs/faults.md", "make crash"): "takes an hour",
     ("docs/faults.md", "python -m tests.crash.attempts"): "takes half an hour",
     ("docs/faults.md", "python -m tests.crash.embedded"): "takes minutes",
     ("docs/faults.md", "make mutants"): "takes minutes",
+    ("docs/start/from-kueue.md", "pykueue manifests --image"): "tests/e2e/test_install.py replaces Kueue",
+    ("docs/start/from-kueue.md", "pykueue doctor"): "needs a cluster",
+    ("deploy/helm/README.md", "helm install"): "tests/e2e/test_chart.py installs the chart",
     ("examples/own-admission-check/README.md", "kubectl annotate workload"): "its run.sh does it",
     (
         "examples/own-admission-check/README.md",
@@ -131,6 +167,7 @@ def unknown(typed: str) -> list[str]:
 def test_every_block_is_run_or_has_a_reason_why_not() -> None:
     shown = [block for page in PAGES for block in commands(page)]
     assert [block.where for block in shown if not block.typed] == [], "commands in `console` blocks follow a prompt"
+    assert [test for test in RUN.values() if not callable(globals().get(test))] == []
     left = [block for block in shown if block.page not in RUN and not only_parsed(block)]
     stray = [block.where for block in left if block.page != ON_A_CLUSTER or block.language != "sh"]
     assert stray == [], "run it, or add it to PARSED with the reason"
@@ -215,6 +252,8 @@ def desk(tmp_path: Path) -> Path:
     (work / "cluster").symlink_to(ROOT / "examples/demo")
     for name in ("queues.yaml", "jobs.yaml"):
         (work / name).symlink_to(ROOT / "examples/demo" / name)
+    other = (ROOT / "examples/demo/queues.yaml").read_text().replace("nominalQuota: 8", "nominalQuota: 12")
+    (work / "other-queues.yaml").write_text(other)
     return tmp_path
 
 
@@ -240,6 +279,27 @@ def test_the_guide_to_one_machine_works_for_root(desk: Path) -> None:
     assert "guest" in told
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in QUICK_GUIDES else pytest.mark.slow("starts a server"))
+        for page in SHORT_GUIDES
+    ],
+)
+def test_a_short_guide_works(page: str, desk: Path) -> None:
+    told = run(run_here(page), desk)
+    assert [text for text in SHORT_GUIDES[page] if text not in told] == []
+
+
+def test_every_short_guide_is_listed_and_shown() -> None:
+    assert set(SHORT_GUIDES) == {page for page, test in RUN.items() if test == test_a_short_guide_works.__name__}
+
+
+def test_the_page_of_the_dashboard_works(desk: Path) -> None:
+    told = run(run_here("docs/dashboard.md"), desk)
+    assert "/ui/enter within a minute; it works once:" in told
+
+
 def test_the_page_of_the_doctor_works(desk: Path) -> None:
     told = run(run_here("docs/doctor.md"), desk)
     assert '"items": []' in told
@@ -249,6 +309,22 @@ def test_the_page_of_the_doctor_works(desk: Path) -> None:
 def test_the_guide_to_simulations_works(desk: Path) -> None:
     told = run(run_here("docs/simulate.md"), desk)
     assert '"schema":"pykueue.io/simulation/v1"' in told.replace(" ", "")
+
+
+def test_the_picture_of_a_simulation_is_up_to_date(tmp_path: Path) -> None:
+    words = ["simulate", str(ROOT / "examples/demo"), "--plot", str(tmp_path / "new.svg")]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    kept = (ROOT / "docs/images/simulation.svg").read_text()
+    assert (tmp_path / "new.svg").read_text() == kept, "run `make picture`, or the last command of its recipe"
+
+
+def test_the_guide_to_reports_works(desk: Path) -> None:
+    run(run_here("docs/reports.md"), desk)
+    page = (desk / "work/week.html").read_text()
+    assert foreign(page) == []
+    assert "Use over time" in page
+    assert (desk / "work/compared.html").exists()
+    assert (desk / "work/report.csv").read_text().startswith("table,queue,")
 
 
 def test_the_guide_to_previews_works_and_shows_what_is_printed(desk: Path) -> None:

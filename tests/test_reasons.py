@@ -13,6 +13,7 @@ from pykueue.engine.decisions import (
     Obstacle,
     PreemptionReason,
     RequeueReason,
+    SparedReason,
     WaitReason,
     Why,
 )
@@ -20,17 +21,18 @@ from tests.explanations import page
 
 TEXT = (Path(__file__).resolve().parent.parent / "docs/reasons.md").read_text()
 CHAPTERS: dict[str, Any] = {
-    "Why it waits": WaitReason,
-    "What was found": Why,
-    "What stands in the way": Obstacle,
-    "Why it left": EvictionReason,
-    "By which right": PreemptionReason,
-    "Why it may queue again": RequeueReason,
-    "Why it was deactivated": DeactivationCause,
+    "Pending reasons": WaitReason,
+    "Details": Why,
+    "Obstacles": Obstacle,
+    "Eviction reasons": EvictionReason,
+    "Preemption reasons": PreemptionReason,
+    "Spared candidates": SparedReason,
+    "Requeue reasons": RequeueReason,
+    "Deactivation causes": DeactivationCause,
 }
 ELSEWHERE = {
-    ("Why it left", "Deactivated"): "Deactivated by an owner or a limit",
-    ("Why it was deactivated", "AdmissionCheck"): "Rejected by an AdmissionCheck",
+    ("Eviction reasons", "Deactivated"): "Deactivated by an owner or a limit",
+    ("Deactivation causes", "AdmissionCheck"): "Rejected by an AdmissionCheck",
 }
 """Headings of reasons that another chapter has by the same name."""
 
@@ -54,6 +56,6 @@ def test_every_reason_has_its_section_with_what_to_do(chapter: str) -> None:
 
 
 def test_the_answers_are_what_explain_prints() -> None:
-    told = TEXT[TEXT.index("\n## Ten answers") :]
+    told = TEXT[TEXT.index("\n## Examples") :]
     assert told[told.index("### ") :] == page(), "python -m tests.explanations prints them"
     assert told.count("$ pykueue explain") == 10

@@ -19,7 +19,7 @@ LONGER_FOR_A_REASON: dict[str, str] = {}
 """Modules that may be longer than LINES_MAX, by path from the root, each with the reason why it is one question."""
 
 BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "common", "misc"})
-NOT_PRODUCT = frozenset({".git", ".venv", ".hypothesis", "__pycache__", "build", "dist"})
+NOT_PRODUCT = frozenset({".git", ".venv", ".hypothesis", "__pycache__", "build", "dist", "node_modules"})
 LEFT_BEHIND = ("_cache", ".egg-info")
 
 RULES = "docs/spec/rules.md"
