@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import PATIENCE_MILLIS
 from tests.cli.machine import SOON, Machine, machine_in
-
-PATIENCE = 30_000
-"""Milliseconds that a real server has to show a change, also on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,7 @@ def opened(machine: Machine, browser: Browser, *flags: str) -> Iterator[Page]:
     try:
         page = browser.new_context(locale="en-US").new_page()
         page.goto(Path(process.stdout.readline().strip()).as_uri())
-        expect(page.get_by_role("region", name="Is it full?")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_role("region", name="Is it full?")).to_be_visible()
         yield page
         page.context.close()
     finally:
@@ -46,15 +44,15 @@ def test_a_job_from_its_submission_to_its_end(machine: Machine, browser: Browser
     with opened(machine, browser) as page:
         base = page.url.partition("#")[0]
         submit(machine, "real", "sh", "-c", "echo '<b>hello</b>'; sleep 600")
-        expect(page.get_by_role("region", name="Changes in the last hour")).to_contain_text("real", timeout=PATIENCE)
+        expect(page.get_by_role("region", name="Changes in the last hour")).to_contain_text("real")
         page.goto(f"{base}#/job/default/real")
-        expect(page.locator(".title-line")).to_contain_text("Running", timeout=PATIENCE)
+        expect(page.locator(".title-line")).to_contain_text("Running")
         page.get_by_role("tab", name="Logs").click()
-        expect(page.get_by_role("region", name="Output of the job")).to_contain_text("<b>hello</b>", timeout=PATIENCE)
+        expect(page.get_by_role("region", name="Output of the job")).to_contain_text("<b>hello</b>")
         for verb, state in (("Hold", "Held"), ("Release", "Running"), ("Cancel", "Cancelled")):
             page.get_by_role("button", name=f"{verb}…").click()
             page.get_by_role("button", name=f"{verb} job").click()
-            expect(page.locator(".title-line")).to_contain_text(state, timeout=PATIENCE)
+            expect(page.locator(".title-line")).to_contain_text(state)
 
 
 def test_a_larger_quota_is_previewed_and_applied(machine: Machine, browser: Browser) -> None:
@@ -63,16 +61,16 @@ def test_a_larger_quota_is_previewed_and_applied(machine: Machine, browser: Brow
         base = page.url.partition("#")[0]
         page.goto(f"{base}#/job/default/large")
         why = page.get_by_role("region", name="Why", exact=True)
-        expect(why).to_contain_text("asks for 6 cpu, this queue can have 4 at most", timeout=PATIENCE)
+        expect(why).to_contain_text("asks for 6 cpu, this queue can have 4 at most")
         page.goto(f"{base}#/whatif?set=clusterqueue%2Fteam-a.cpu%3D8")
-        expect(page.get_by_text("1 would start")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_text("1 would start")).to_be_visible()
         page.get_by_role("button", name="Review and apply…").click()
-        expect(page.get_by_role("dialog")).to_contain_text("nominalQuota: '8'", timeout=PATIENCE)
+        expect(page.get_by_role("dialog")).to_contain_text("nominalQuota: '8'")
         page.get_by_role("button", name="Apply change").click()
-        expect(page.get_by_role("dialog")).to_have_count(0, timeout=PATIENCE)
+        expect(page.get_by_role("dialog")).to_have_count(0)
         page.goto(f"{base}#/queue/team-a")
         # Whether the machine has room for its pod is another question: it has its quota.
-        expect(page.get_by_role("grid", name="Running jobs")).to_contain_text("large", timeout=PATIENCE)
+        expect(page.get_by_role("grid", name="Running jobs")).to_contain_text("large")
     assert machine.run("cancel", "large").returncode == 0
 
 
@@ -82,11 +80,11 @@ def test_a_session_that_can_only_look_and_a_server_that_returns(machine: Machine
     with opened(machine, browser, "--view-only") as page:
         base = page.url.partition("#")[0]
         page.goto(f"{base}#/job/default/looked-at")
-        expect(page.locator(".title-line")).to_contain_text("Pending", timeout=PATIENCE)
+        expect(page.locator(".title-line")).to_contain_text("Pending")
         expect(page.get_by_text("view only")).to_be_visible()
         assert page.get_by_role("button", name="…").count() == 0
         assert machine.run("down").returncode == 0
-        expect(page.get_by_role("status").filter(has_text="Stale since")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_role("status").filter(has_text="Stale since")).to_be_visible()
         machine.up()
-        expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=2 * PATIENCE)
+        expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=2 * PATIENCE_MILLIS)
     assert machine.run("cancel", "looked-at").returncode == 0

@@ -40,7 +40,7 @@ def test_a_server_that_goes_away_and_returns(open_page: Open, server: DevServer)
     expect(page.get_by_role("region", name="Is it full?")).to_contain_text("16.5 of 20")
     del server.world.jobs["vision/eval-nightly"]
     server.start()
-    expect(banner).to_have_count(0, timeout=20_000)
+    expect(banner).to_have_count(0)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="3 Pending")).to_be_visible()
 
@@ -81,7 +81,7 @@ def test_a_session_that_ends_says_how_to_open_another(open_page: Open, server: D
     server.refusals["stream"] = (401, "open the dashboard with `pykueue dashboard`")
     server.stop()
     server.start()
-    expect(page.get_by_text("This session has ended")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("This session has ended")).to_be_visible()
     expect(page.get_by_text("Ended", exact=True)).to_be_visible()
 
 

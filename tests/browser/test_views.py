@@ -15,7 +15,7 @@ def test_a_queue_shows_its_line_in_order_with_reasons_and_estimates(open_page: O
     expect(rows.nth(0)).to_contain_text("vision/pretrain-large")
     expect(rows.nth(0)).to_contain_text("needs 5 more cpu in flavor default")
     expect(rows.nth(1)).to_contain_text("vision/eval-nightly")
-    expect(rows.nth(1).get_by_role("gridcell").nth(5)).to_contain_text(":", timeout=15_000)
+    expect(rows.nth(1).get_by_role("gridcell").nth(5)).to_contain_text(":")
     expect(page.get_by_role("grid", name="Running jobs").locator("tbody").get_by_role("row")).to_have_count(3)
     expect(page.get_by_text("speech leaves unused 1 cpu of flavor default")).to_be_visible()
     expect(page.get_by_text("takes its own quota back from those that borrow it")).to_be_visible()

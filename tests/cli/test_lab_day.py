@@ -229,6 +229,8 @@ def an_array_a_shell_and_second_thoughts(lab: Lab) -> None:
 def the_report_at_the_end(lab: Lab) -> None:
     ann, bob, cleo = lab.ann, lab.bob, lab.cleo
     fields = ("STATE", "EXIT_CODE", "TASKS", "PREEMPTED")
+    # The record of a cancelled job follows its processes.
+    assert soon(lambda: "idea" in cleo.table("--finished"))
     speech = cleo.table("--finished")
     assert {name: tuple(row[field] for field in fields) for name, row in speech.items()} == {
         "survey": ("COMPLETED", "0", "", "1"),
