@@ -27,12 +27,17 @@ FOUND = EstimateStatus(
         (
             replace(FOUND, ahead=1, ahead_without_limit=1, ahead_guessed=1, calibration=Calibration(1, 1)),
             "starts between 14:10 and 15:30 (nine of ten runs); 1 of 1 ahead declares no time limit; "
-            "no job like 1 of them has finished yet, so its run time is a guess. The last estimate was right",
+            "no job like it has finished yet, so its run time is a guess. The last estimate was right",
         ),
         (
             replace(FOUND, ahead=2, ahead_without_limit=2, ahead_few=1, fewest=1, calibration=Calibration(1, 0)),
             "starts between 14:10 and 15:30 (nine of ten runs); 2 of 2 ahead declare no time limit; "
             "the run time of 1 of them rests on only 1 finished job like it. The last estimate was wrong",
+        ),
+        (
+            replace(FOUND, ahead=4, ahead_without_limit=1, ahead_few=1, fewest=2, calibration=Calibration(3, 1)),
+            "starts between 14:10 and 15:30 (nine of ten runs); 1 of 4 ahead declares no time limit; "
+            "its run time rests on only 2 finished jobs like it. Of the last 3 estimates 1 was right",
         ),
         (
             replace(FOUND, ahead=3, ahead_without_limit=3, ahead_few=2, fewest=2, calibration=Calibration(10, 4)),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
 from tests.storyfile import ROOT
@@ -45,3 +46,12 @@ def chromium() -> Iterator[Browser]:
                 browser.close()
             except Error as error:
                 print(f"chromium: did not close: {error}")
+
+
+@contextmanager
+def required() -> Iterator[Browser]:
+    """The browser for a test, which is skipped where there is none; in CI it fails."""
+    if program() is None:
+        pytest.fail(ABSENT) if os.environ.get("CI") else pytest.skip(ABSENT)
+    with chromium() as found:
+        yield found

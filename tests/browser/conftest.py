@@ -1,6 +1,5 @@
 """What do the tests of the page share? A browser, a server with made-up data, and a page that may report no error."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -26,11 +25,7 @@ expect.set_options(timeout=PATIENCE_MILLIS)
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     # One for each test: while a browser is connected, no other event loop can run in this thread.
-    if chromium.program() is None:
-        if os.environ.get("CI"):
-            pytest.fail(chromium.ABSENT)
-        pytest.skip(chromium.ABSENT)
-    with chromium.chromium() as found:
+    with chromium.required() as found:
         yield found
 
 

@@ -1,15 +1,15 @@
 """Does the page work where users meet it: `pykueue up` with real jobs, opened by `pykueue dashboard`?"""
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser import commandpage
+from tests.browser.commandpage import base
 from tests.browser.conftest import PATIENCE_MILLIS
-from tests.cli.machine import SOON, Machine, machine_in
+from tests.cli.machine import Machine, machine_in
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +21,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @contextmanager
 def opened(machine: Machine, browser: Browser, *flags: str) -> Iterator[Page]:
-    """The page, opened by the file that the command writes."""
-    process = machine.start("dashboard", "--no-browser", *flags)
-    assert process.stdout is not None
-    try:
-        page = browser.new_context(locale="en-US").new_page()
-        page.goto(Path(process.stdout.readline().strip()).as_uri())
-        expect(page.get_by_role("region", name="Is it full?")).to_be_visible()
+    with commandpage.opened(machine.start("dashboard", "--no-browser", *flags), browser) as page:
         yield page
-        page.context.close()
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=SOON)
 
 
 def submit(machine: Machine, name: str, *words: str, cpu: str = "1") -> None:
@@ -42,10 +32,9 @@ def submit(machine: Machine, name: str, *words: str, cpu: str = "1") -> None:
 
 def test_a_job_from_its_submission_to_its_end(machine: Machine, browser: Browser) -> None:
     with opened(machine, browser) as page:
-        base = page.url.partition("#")[0]
         submit(machine, "real", "sh", "-c", "echo '<b>hello</b>'; sleep 600")
         expect(page.get_by_role("region", name="Changes in the last hour")).to_contain_text("real")
-        page.goto(f"{base}#/job/default/real")
+        page.goto(f"{base(page)}#/job/default/real")
         expect(page.locator(".title-line")).to_contain_text("Running")
         page.get_by_role("tab", name="Logs").click()
         expect(page.get_by_role("region", name="Output of the job")).to_contain_text("<b>hello</b>")
@@ -58,17 +47,16 @@ def test_a_job_from_its_submission_to_its_end(machine: Machine, browser: Browser
 def test_a_larger_quota_is_previewed_and_applied(machine: Machine, browser: Browser) -> None:
     submit(machine, "large", "sleep", "600", cpu="6")
     with opened(machine, browser) as page:
-        base = page.url.partition("#")[0]
-        page.goto(f"{base}#/job/default/large")
+        page.goto(f"{base(page)}#/job/default/large")
         why = page.get_by_role("region", name="Why", exact=True)
         expect(why).to_contain_text("asks for 6 cpu, this queue can have 4 at most")
-        page.goto(f"{base}#/whatif?set=clusterqueue%2Fteam-a.cpu%3D8")
+        page.goto(f"{base(page)}#/whatif?set=clusterqueue%2Fteam-a.cpu%3D8")
         expect(page.get_by_text("1 would start")).to_be_visible()
         page.get_by_role("button", name="Review and apply…").click()
         expect(page.get_by_role("dialog")).to_contain_text("nominalQuota: '8'")
         page.get_by_role("button", name="Apply change").click()
         expect(page.get_by_role("dialog")).to_have_count(0)
-        page.goto(f"{base}#/queue/team-a")
+        page.goto(f"{base(page)}#/queue/team-a")
         # Whether the machine has room for its pod is another question: it has its quota.
         expect(page.get_by_role("grid", name="Running jobs")).to_contain_text("large")
     assert machine.run("cancel", "large").returncode == 0
@@ -78,8 +66,7 @@ def test_a_larger_quota_is_previewed_and_applied(machine: Machine, browser: Brow
 def test_a_session_that_can_only_look_and_a_server_that_returns(machine: Machine, browser: Browser) -> None:
     submit(machine, "looked-at", "sleep", "600", cpu="100")
     with opened(machine, browser, "--view-only") as page:
-        base = page.url.partition("#")[0]
-        page.goto(f"{base}#/job/default/looked-at")
+        page.goto(f"{base(page)}#/job/default/looked-at")
         expect(page.locator(".title-line")).to_contain_text("Pending")
         expect(page.get_by_text("view only")).to_be_visible()
         assert page.get_by_role("button", name="…").count() == 0

@@ -104,7 +104,7 @@ def test_declared_limits_bound_the_starts_and_the_notes_count_guesses() -> None:
     assert (rows(state, found)["new"].wait_seconds or 0) <= 20 * 60
     assert found.notes[-1] == (
         f"starts are medians of {RUNS_MAX} runs with the same run times on both sides; 1 of 4 workloads declares no "
-        "time limit; no job like 1 of them has finished yet, so its run time is a guess"
+        "time limit; no job like it has finished yet, so its run time is a guess"
     )
     assert "guess" not in state.ask_waits(limited("new", 600), learned=HOUR).notes[-1]
 

@@ -154,15 +154,19 @@ def honesty(found: RunTimeSources, which: str) -> list[str]:
     if found.without_limit:
         verb = "declares" if found.without_limit == 1 else "declare"
         parts.append(f"{found.without_limit} of {found.workloads} {which} {verb} no time limit")
+    alone = found.without_limit == 1
     if found.guessed:
-        like = "its run time is" if found.guessed == 1 else "their run times are"
-        parts.append(f"no job like {found.guessed} of them has finished yet, so {like} a guess")
+        which_ones = "it" if alone else f"{found.guessed} of them"
+        guess = "its run time is" if found.guessed == 1 else "their run times are"
+        parts.append(f"no job like {which_ones} has finished yet, so {guess} a guess")
     if found.few:
-        few = "1 finished job" if found.fewest == 1 else f"{found.fewest} finished jobs"
-        as_few = "as few as " if found.few > 1 else "only "
-        whose, like = ("run times", "rest") if found.few > 1 else ("run time", "rests")
-        it = "them" if found.few > 1 else "it"
-        parts.append(f"the {whose} of {found.few} of them {like} on {as_few}{few} like {it}")
+        finished = "1 finished job" if found.fewest == 1 else f"{found.fewest} finished jobs"
+        if alone:
+            parts.append(f"its run time rests on only {finished} like it")
+        elif found.few == 1:
+            parts.append(f"the run time of 1 of them rests on only {finished} like it")
+        else:
+            parts.append(f"the run times of {found.few} of them rest on as few as {finished} like them")
     return parts
 
 
