@@ -7,16 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from time import sleep
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import uvloop
 
 from bench import kernel
 from bench.finishedrecords import RECORDS, recorded
 from bench.floors import Floor, Result, run
 from bench.machine import at_once
-from bench.upserver import ROOM, Server, job, serving
+from bench.upserver import Server, serving
+from bench.waitingjobs import waiting
 from pykueue.kube.port import JOBS
 
 FEW: Final = 1_000
@@ -51,13 +51,6 @@ def spent(popen: "subprocess.Popen[bytes]") -> float:
     popen.returncode = os.waitstatus_to_exitcode(status)
     assert popen.returncode == 0, f"{popen.args!r} failed"
     return usage.ru_utime + usage.ru_stime
-
-
-def waiting(name: str) -> bytes:
-    """A Job that asks for more than the queue has."""
-    tree: Any = msgspec.json.decode(job(name, ["true"]))
-    tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(2 * ROOM)
-    return msgspec.json.encode(tree)
 
 
 async def fill(server: Server, first: int, count: int) -> None:

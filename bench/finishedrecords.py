@@ -1,14 +1,11 @@
 """A data folder whose table of finished jobs is full, as after weeks of use."""
 
-import atexit
 import random
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-import uvloop
-
+from bench.preparedfolder import prepared
 from pykueue.api.core import Tree
 from pykueue.api.jobsummary import FinishedJob, JobState
 from pykueue.apiserver.storage.finishedjobs import ROWS_MAX, FinishedJobs
@@ -54,11 +51,7 @@ def record(number: int, at: Instant, luck: random.Random) -> FinishedJob:
 @cache
 def recorded() -> Path:
     """A data folder with the records, created once and removed when this process ends."""
-    folder = TemporaryDirectory(prefix="bench-records-")
-    atexit.register(folder.cleanup)
-    data = Path(folder.name, "data")
-    uvloop.run(fill(data))
-    return data
+    return prepared("records", fill)
 
 
 async def fill(data: Path, records: int = RECORDS) -> None:

@@ -1,13 +1,10 @@
 """A data file with a hundred thousand finished Jobs, as the server would have written it."""
 
-import atexit
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-import uvloop
-
+from bench.preparedfolder import prepared
 from pykueue.api.core import Tree
 from pykueue.apiserver.storage.store import Key, Store
 from pykueue.base.clock import SystemClock
@@ -111,11 +108,7 @@ def finished(name: str, namespace: str, now: Instant) -> tuple[Tree, Tree]:
 @cache
 def filled() -> Path:
     """A data folder with the Jobs, created once and removed when this process ends."""
-    folder = TemporaryDirectory(prefix="bench-kept-")
-    atexit.register(folder.cleanup)
-    data = Path(folder.name, "data")
-    uvloop.run(fill(data))
-    return data
+    return prepared("kept", fill)
 
 
 async def fill(data: Path, kept: int = KEPT) -> None:

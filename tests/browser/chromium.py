@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, Error, expect, sync_playwright
 
 from tests.storyfile import ROOT
 
@@ -21,6 +21,11 @@ ARGUMENTS: Final = (
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
 )
+
+PATIENCE_MILLIS: Final = 30_000
+"""How long a page may take to show what is expected, on a machine that does other work as well."""
+
+expect.set_options(timeout=PATIENCE_MILLIS)
 
 
 def program() -> Path | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from dashboard.dev.server import WORLDS, DevServer, now
 from tests.browser import chromium
@@ -16,10 +16,6 @@ Open: TypeAlias = Callable[..., Page]
 EXPECTED: Final = ("Failed to load resource", "net::ERR_")
 """What a browser writes into its console about refused calls."""
 PHONE: Final = {"width": 360, "height": 740}
-PATIENCE_MILLIS: Final = 30_000
-"""How long a page may take to show what is expected, on a machine that does other work as well."""
-
-expect.set_options(timeout=PATIENCE_MILLIS)
 
 
 @pytest.fixture

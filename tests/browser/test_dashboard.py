@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import commandpage
+from tests.browser.chromium import PATIENCE_MILLIS
 from tests.browser.commandpage import base
-from tests.browser.conftest import PATIENCE_MILLIS
 from tests.cli.machine import Machine, machine_in
 
 
