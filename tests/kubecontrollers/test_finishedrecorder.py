@@ -53,6 +53,23 @@ async def test_a_job_that_succeeds_and_one_that_fails() -> None:
         assert (good["ranSeconds"], good["waitedSeconds"], good["requests"]) == (60, 0, {"cpu": "1"})
 
 
+async def test_who_reads_the_table_finds_what_has_just_ended() -> None:
+    async with new_town() as town:
+        jobs, recorder = workers(town)
+        async with town.running(jobs.run, recorder.run):
+            await town.job()
+            await town.run_all()
+            await town.end_all()
+            await recorder.flush()
+            assert told(town) == [("train", "COMPLETED", 0)]
+            await town.job("second")
+            await town.delete(JOBS, "second", propagation="Background")
+            await recorder.flush()
+            assert told(town)[0] == ("second", "CANCELLED", None)
+            await town.advance(2)
+        assert len(told(town)) == 2
+
+
 async def test_a_job_that_is_deleted_is_cancelled() -> None:
     async with new_town() as town:
         jobs, recorder = workers(town)

@@ -100,15 +100,14 @@ class Local:
         self.run_times = RunTimes()
         self.jobs = JobController(self.kube, clock, self.tell, batch=plan.lag_seconds)
         scheduler = Scheduler(self.kube, clock, self.kube.bind, self.tell)
+        recorder = FinishedRecorder(self.kube, clock, self.finished, self.jobs.jobs, self.jobs.pods, self.workload)
         self.works: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "jobs": self.jobs.run,
             "ttl": Ttl(self.kube, clock, self.jobs.jobs).run,
             "retention": Retention(
                 self.kube, clock, self.jobs.jobs, self.jobs.pods, most_jobs=plan.jobs_kept, most_pods=plan.pods_kept
             ).run,
-            "finished jobs": FinishedRecorder(
-                self.kube, clock, self.finished, self.jobs.jobs, self.jobs.pods, self.workload
-            ).run,
+            "finished jobs": recorder.run,
             "event retention": EventRetention(self.kube, clock).run,
             "garbage": GarbageCollector(self.kube, clock, self.resources).run,
             "namespaces": Namespaces(self.kube, clock, self.resources).run,
@@ -121,7 +120,7 @@ class Local:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.controllers = self.new_controllers(plan.loaded, plan.parts)
         self.board = JobBoard(self.jobs, lambda: self.controllers)
-        self.own_api = OwnApi(self.board.list, self.finished)
+        self.own_api = OwnApi(self.board.list, self.finished, recorder.flush)
         self.aggregated = AggregatedApi(self.groups())
 
     def new_controllers(self, loaded: Loaded, parts: frozenset[str]) -> Controllers:

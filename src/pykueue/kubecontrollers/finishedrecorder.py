@@ -89,6 +89,7 @@ class FinishedRecorder:
         self.failures: dict[str, Failures] = {}
         """By UID of a Job some of whose pods have failed."""
         self.news = asyncio.Event()
+        self.recording = asyncio.Lock()
         jobs.listen(self.job_changed)
         pods.listen(self.pod_changed)
 
@@ -100,12 +101,24 @@ class FinishedRecorder:
             await self.news.wait()
             await self.clock.sleep(BATCH_MICROS)
             self.news.clear()
+            if not await self.recorded():
+                self.news.set()
+                await self.clock.sleep(RETRY_MICROS)
+
+    async def flush(self) -> None:
+        """Record what is known to have ended, before someone reads the table."""
+        if self.caught_up and (self.news.is_set() or self.recording.locked()):
+            await self.recorded()
+
+    async def recorded(self) -> bool:
+        """Record some of the Jobs that have ended; returns whether that succeeded."""
+        async with self.recording:
             try:
                 await self.record()
             except Exception:
                 LOG.exception("finished jobs: not recorded, will retry")
-                self.news.set()
-                await self.clock.sleep(RETRY_MICROS)
+                return False
+        return True
 
     def catch_up(self) -> None:
         """Look for Jobs that ended and were not recorded before this process started."""

@@ -33,16 +33,18 @@ def is_own(call: RequestInfo) -> bool:
 class OwnApi:
     """Answers the calls."""
 
-    def __init__(self, listed: Listed, finished: FinishedJobs) -> None:
+    def __init__(self, listed: Listed, finished: FinishedJobs, flush: Callable[[], Awaitable[None]]) -> None:
         self.listed = listed
         self.finished = finished
+        self.flush = flush
+        """Records the Jobs that have just ended."""
 
     async def answer(self, call: RequestInfo, request: Request, who: Identity) -> Response:
         """The response to a list; anything else is refused."""
         if call.verb != "list" or request.verb != "GET" or call.subresource:
             raise disallowed()
         if call.plural == FINISHED_JOBS:
-            return self.page(call, request)
+            return await self.page(call, request)
         labels = first(request.query, "labelSelector")
         wanted = tuple(requirements(labels))
 
@@ -55,12 +57,14 @@ class OwnApi:
         items = await self.listed(call.namespace, sees_whole, selects if wanted else None)
         return list_response(SUMMARIES, items)
 
-    def page(self, call: RequestInfo, request: Request) -> Response:
+    async def page(self, call: RequestInfo, request: Request) -> Response:
         """A page of the finished Jobs, the newest first."""
         limit = min(PAGE_MAX, max(0, whole(request.query, "limit") or 0)) or PAGE_DEFAULT
         token = first(request.query, "continue")
         if token and not (token.isascii() and token.isdigit() and len(token) < 19):
             raise bad_request("continue key is not valid")
+        if not token:
+            await self.flush()
         found = self.finished.page(call.namespace, before=int(token or 0), limit=limit)
         more = found[-1][0] if len(found) == limit else 0
         return list_response(FINISHED_JOBS, [body for _, body in found], str(more) if more else "")
