@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
-from pykueue.cli.dashboard.codes import NOT_SERVED
 from pykueue.cli.main import cli
 from tests.cli.clusters import kubeconfig_of
 from tests.cli.machine import SOON, Machine, machine_in
@@ -165,15 +165,33 @@ def test_a_port_that_is_in_use(machine: Machine) -> None:
     assert "Address already in use; choose another one" in done.stderr
 
 
-async def test_a_cluster_has_no_page_of_its_own(tmp_path: Path) -> None:
+async def test_a_code_for_a_cluster_is_for_the_page_that_is_served_here(tmp_path: Path) -> None:
     async def unknown(request: web.Request) -> web.Response:
         return status(404, "NotFound", "the server could not find the requested resource")
 
     async with TinyApi().serve() as api:
         api.accident = unknown
         file = kubeconfig_of(api, tmp_path)
-        done = await asyncio.to_thread(CliRunner().invoke, cli, ["dashboard", "--code", "--kubeconfig", str(file)])
-    assert (done.exit_code, NOT_SERVED in done.output) == (1, True), done.output
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pykueue", "dashboard", "--code", "--kubeconfig", str(file)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            said, code = (await process.stderr.readline()).decode(), (await process.stdout.readline()).decode().strip()
+            found = re.search(r"enter this code at (http://127\.0\.0\.1:\d+)/ui/enter within a minute", said)
+            assert found, said
+            async with visitor(found[1]) as one:
+                assert 'name="code"' in (await one.ask("GET", "/ui/enter"))[1]
+                assert await one.enter(code, Origin=found[1]) == 200
+                assert (await one.ask("GET", "/ui/"))[0] == 200
+        finally:
+            process.send_signal(signal.SIGINT)
+            await process.communicate()
+    assert process.returncode == 0
 
 
 def test_a_server_that_does_not_run(tmp_path: Path) -> None:

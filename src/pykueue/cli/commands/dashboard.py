@@ -22,9 +22,7 @@ from pykueue.cli.flags import Count, choosing_server
     metavar="DURATION",
     help="How long the session lasts, as in 30m, 12h or 168h.",
 )
-@click.option(
-    "--code", "prints_code", is_flag=True, help="Print a code for the page that the server of one machine has at /ui."
-)
+@click.option("--code", "prints_code", is_flag=True, help="Print a one-time code and the address at which to enter it.")
 @choosing_server
 def dashboard(
     port: int,
@@ -42,8 +40,10 @@ def dashboard(
     shows what you may see, and does what you may do. The browser gets a one-time code in a file that only you can read;
     the code is valid for a minute. Other users of this machine cannot use the page.
 
-    With --code no page is served here. The server of `pykueue up` has the same page at /ui for browsers that trust its
-    certificate authority (tls/ca.crt in its data directory), and the code is for the field there.
+    With --code nothing is opened; you enter the printed code by hand, for example in a browser that cannot read the
+    file because it was installed by Snap or Flatpak. The server of `pykueue up` has the same page at /ui, for browsers
+    that trust its certificate authority (tls/ca.crt in its data directory): the code is for that page, and the command
+    ends. For a cluster the page is served here, as without --code.
 
     \b
     Example:
@@ -59,10 +59,6 @@ def dashboard(
 
     seconds = seconds_of(lasting)
     target = chosen(kubeconfig, context, data)
-    if prints_code:
-        from pykueue.cli.dashboard.codes import printed
-
-        sys.exit(asked(target, "dashboard", lambda kube: printed(kube, seconds, view_only=view_only)))
     from pykueue.cli.dashboard.serving import Wanted, serve
     from pykueue.cli.serverstate import fail
     from pykueue.web.loopback import bind
@@ -72,7 +68,7 @@ def dashboard(
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         fail(f"--port: cannot listen on port {port}: {why}; choose another one, or leave the option out")
-    wanted = Wanted(seconds, view_only, not no_browser)
+    wanted = Wanted(seconds, view_only, not no_browser, prints_code)
     with sock:
         sys.exit(asked(target, "dashboard", lambda kube: serve(kube, target, wanted, sock)))
 

@@ -8,16 +8,13 @@ import msgspec
 from pykueue.base.struct import Wire
 from pykueue.cli.messages import tell
 from pykueue.kube.client.http import Call, HttpKube
-from pykueue.kube.port import KubeError, UnansweredError
+from pykueue.kube.port import KubeError
 
 PATH: Final = "/ui/code"
 SECONDS_MIN: Final = 60
 SECONDS_MAX: Final = 30 * 24 * 60 * 60
-NOT_SERVED: Final = (
-    "this server has no page of its own, as only `pykueue up` has; `pykueue dashboard` without --code works with any "
-    "server"
-)
-ERROR: Final = 1
+NO_PAGE: Final = (403, 404, 405)
+"""How servers respond that have no page of their own."""
 
 
 class CodeRequest(Wire, omit_defaults=False):
@@ -34,22 +31,21 @@ class CodeAnswer(Wire, omit_defaults=False):
     address: str
 
 
-async def printed(kube: HttpKube, seconds: int, *, view_only: bool) -> int:
-    """Print a code; returns the exit code."""
+async def served_code(kube: HttpKube, seconds: int, *, view_only: bool) -> CodeAnswer | None:
+    """A code for the page of the server itself; None if it has none."""
     body = msgspec.json.encode(CodeRequest(seconds, view_only))
     try:
         answer = await kube.call(Call("POST", PATH, "get a code for the dashboard", body))
-        found = msgspec.json.decode(answer, type=CodeAnswer)
-    except UnansweredError:
-        raise
+        return msgspec.json.decode(answer, type=CodeAnswer)
     except msgspec.DecodeError:
-        tell(NOT_SERVED)
-        return ERROR
+        return None
     except KubeError as error:
-        if error.code in (403, 404, 405):
-            tell(NOT_SERVED)
-            return ERROR
+        if error.code in NO_PAGE:
+            return None
         raise
+
+
+def print_code(found: CodeAnswer) -> None:
+    """Print a code, and where to enter it."""
     tell(f"enter this code at {found.address} within a minute; it works once:")
     click.echo(found.code)
-    return 0

@@ -17,6 +17,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 from pykueue.base.timers import Timer
 from pykueue.base.units import MICROS
+from pykueue.cli.dashboard.codes import CodeAnswer, print_code, served_code
 from pykueue.cli.dashboard.opening import OpeningFile, open_browser
 from pykueue.cli.dashboard.overview import Disk, Meta
 from pykueue.cli.dashboard.site import DashboardSite
@@ -43,6 +44,8 @@ class Wanted(Frozen):
     """How long a session lasts."""
     view_only: bool = False
     browser: bool = True
+    code: bool = False
+    """Whether to print a code to be typed, instead of opening the browser with one."""
 
 
 def own_version() -> str:
@@ -127,7 +130,11 @@ class Dashboard:
         grant = Grant(
             self.world.user, self.world.target.connection.namespace, self.wanted.view_only, "", self.wanted.seconds
         )
-        path = self.file.write(self.address, self.sessions.issue(grant))
+        code = self.sessions.issue(grant)
+        if self.wanted.code:
+            print_code(CodeAnswer(code, self.address))
+            return
+        path = self.file.write(self.address, code)
         if self.removal is not None:
             self.removal.cancel()
         self.removal = Timer(CODE_MICROS / MICROS, self.file.remove)
@@ -169,7 +176,7 @@ class Dashboard:
                 loop.remove_reader(sys.stdin)
 
         loop.add_reader(sys.stdin, pressed)
-        return "; Enter opens it once more"
+        return "; Enter prints another code" if self.wanted.code else "; Enter opens it once more"
 
 
 async def known_user(kube: HttpKube, target: Target) -> str:
@@ -183,5 +190,8 @@ async def known_user(kube: HttpKube, target: Target) -> str:
 
 
 async def serve(kube: HttpKube, target: Target, wanted: Wanted, sock: socket.socket) -> int:
-    """Serve the page; returns the exit code."""
+    """Serve the page, unless a code is wanted and the server has the page itself; returns the exit code."""
+    if wanted.code and (found := await served_code(kube, wanted.seconds, view_only=wanted.view_only)):
+        print_code(found)
+        return 0
     return await Dashboard(target, kube, wanted, sock, await known_user(kube, target)).run()
