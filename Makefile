@@ -134,7 +134,6 @@ picture: .venv/.stamp ## record the pictures of terminals again: the demo, a ses
 		$(BIN)/python -m bench.session $$name > build/$$name.txt && \
 		$(BIN)/python -m bench.picture < build/$$name.txt > docs/images/$$name.svg || exit 1; \
 	done
-	$(BIN)/python -m pykueue simulate examples/demo --plot docs/images/simulation.svg > /dev/null
 
 docs: pages build/docs/.stamp ## build the documentation site into build/site, after writing the generated pages again
 	$(BIN)/python -m tests.docsite.links
@@ -152,6 +151,7 @@ pages: cli-docs config-docs metrics-docs changelog ## write all generated pages 
 	$(BIN)/python -m tests.docsite.fields > docs/fields.md
 	$(BIN)/python -m tests.docsite.events > docs/events.md
 	$(BIN)/python -m tests.docsite.drawings
+	$(BIN)/python -m pykueue simulate examples/demo --plot docs/images/simulation.svg > /dev/null
 
 chart: .venv/.stamp ## write the templates of the Helm chart in deploy/helm again
 	$(BIN)/python -m tests.chart
