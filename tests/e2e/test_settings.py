@@ -96,8 +96,9 @@ def test_pods_need_not_be_told_their_queues(team: Team) -> None:
     assert "kueue.x-k8s.io/cluster-queue-name" not in labels
 
 
+# The class would be given to the jobs of other stories too.
+@pytest.mark.manager(alone=True)
 def test_the_priority_class_named_default_is_everybodys(team: Team) -> None:
-    # There is one for the whole cluster, so that other stories beside this one may get it too; its value is theirs.
     team.client.apply(
         {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
