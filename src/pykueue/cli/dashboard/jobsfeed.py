@@ -23,9 +23,9 @@ from pykueue.kube.port import JOBS
 
 POLL_MICROS: Final = 1 * MICROS
 """How often a server that lists jobs itself is asked at most."""
-REST: Final = 10
+REST: Final = 20
 """A list that took long is asked for again only after this many times as long."""
-REST_MICROS_MAX: Final = 10 * MICROS
+REST_MICROS_MAX: Final = 15 * MICROS
 TICK_MICROS: Final = MICROS // 5
 """How often the changes of other servers are passed on."""
 PLACES_TICKS: Final = 25

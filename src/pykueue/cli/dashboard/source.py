@@ -47,7 +47,7 @@ LOG: Final = logging.getLogger(__name__)
 
 OVERVIEW_MICROS: Final = 1 * MICROS
 QUEUES_MICROS: Final = 2 * MICROS
-REST: Final = 20
+REST: Final = 40
 """Queues that took long to read are read again only after this many times as long."""
 OVERVIEW_BYTES: Final = 128 * 1024
 """An overview of this size is sent once a second at most; a larger one less often."""
