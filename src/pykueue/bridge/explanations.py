@@ -167,7 +167,7 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
         metadata=ObjectMeta(name=name, namespace=namespace),
         state=causes.state,
         tree=sentence(tree_of_workload(causes)),
-        since=format_instant(causes.since),
+        since=format_instant(causes.since) if causes.since else "",
         reason=causes.reason,
         can_never_start=bool(causes.never),
         local_queue=causes.queue.local_queue,
@@ -296,7 +296,7 @@ def spared_of(record: PreemptionRecord | None) -> tuple[SparedCandidates, ...]:
 
 
 def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
-    """The decisions about a workload and their sentences, and its end.
+    """The decisions about a workload and their sentences, and its end if it is known when that was.
 
     Those since its last start know what its owner asked for.
     """
@@ -308,7 +308,7 @@ def past_decisions(causes: WorkloadCauses) -> Iterator[PastDecision]:
         if causes.held and number > started and is_deactivation(one):
             text = f"{headline(one)}: {causes.held}"
         yield PastDecision(format_instant(one.at), type(one).__name__, text)
-    if causes.ended:
+    if causes.ended and causes.since:
         yield PastDecision(format_instant(causes.since), FINISH, f"finishes: {causes.ended}")
 
 

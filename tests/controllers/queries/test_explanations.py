@@ -159,13 +159,15 @@ def test_a_finished_job_says_how_it_ended(kueue: Kueue) -> None:
     kueue.apply(FLAVOR, cluster_queue(cpu="4"), local_queue())
     kueue.job("good", queue="main", cpu=1)
     kueue.apply(job("bad", "main", backoffLimit=0), job("long", "main", activeDeadlineSeconds=60))
-    kueue.settle()
+    kueue.advance("30s")
     kueue.finish("good")
     kueue.fail("bad")
     kueue.advance("5m")
     ends = {"good": "it succeeded", "long": "it reached its time limit and was stopped", "bad": "it failed: Job has"}
     for name, end in ends.items():
         found = about(kueue, name)
+        (over,) = [one for one in kueue.workload(name)["status"]["conditions"] if one["type"] == "Finished"]
+        assert found["since"] == over["lastTransitionTime"] != kueue.workload(name)["metadata"]["creationTimestamp"]
         assert found["tree"]["text"].startswith(f"finished at {found['since']}: {end}")
         last = found["decisions"][-1]
         assert (last["kind"], last["time"]) == ("Finish", found["since"])

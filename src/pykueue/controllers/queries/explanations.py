@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from pykueue.api.codec import decode_as
 from pykueue.api.explanations import QUEUE_EXPLANATION, WORKLOAD_EXPLANATION
 from pykueue.api.names import DEPENDENCIES_GATE, GROUP, Annotation, WorkloadCondition
 from pykueue.api.query import EXPLANATIONS
@@ -38,6 +39,7 @@ from pykueue.jobs.batch import end_of
 from pykueue.jobs.dependencies import GATED, NEVER
 from pykueue.kube.aggregated import AggregatedCall, AggregatedResource, Answer, not_found
 from pykueue.kube.informer import Informer
+from pykueue.kube.port import WORKLOADS, KubeError
 
 OF_WORKLOADS: Final = AggregatedResource("workloads", "workload", EXPLANATIONS, WORKLOAD_EXPLANATION, namespaced=True)
 OF_LOCAL_QUEUES: Final = AggregatedResource(
@@ -73,11 +75,25 @@ class Explanations:
             causes = WorkloadCauses(
                 key, State.FINISHED, Instant(0), QueueCause("", ""), recent=recent, forgotten=forgotten
             )
-        causes = self.with_owner(causes)
+        causes = self.with_owner(causes, await self.finish(key))
         name = await self.naming(call, workloads_in(causes))
         return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
 
-    def with_owner(self, causes: WorkloadCauses) -> WorkloadCauses:
+    async def finish(self, key: str) -> Instant:
+        """When a Workload finished; 0 if it has not, or if that cannot be read."""
+        seen = self.cluster().workloads.get(key)
+        over = None if seen is None else held(seen, WorkloadCondition.FINISHED)
+        if over is not None and not over.last_transition_time:
+            # Of a finished Workload only a reduced form is kept.
+            namespace, _, name = key.partition("/")
+            try:
+                stored = decode_as(Workload, await self.cluster().reading.get(WORKLOADS, name, namespace))
+            except KubeError:
+                return Instant(0)
+            over = held(stored, WorkloadCondition.FINISHED)
+        return parse_instant(over.last_transition_time) if over and over.last_transition_time else Instant(0)
+
+    def with_owner(self, causes: WorkloadCauses, finish: Instant) -> WorkloadCauses:
         """An explanation with what the Job tells: how it ended, or a hold, or jobs or a time to wait for."""
         seen = self.cluster().workloads.get(causes.key)
         if seen is None:
@@ -86,10 +102,8 @@ class Explanations:
         if over is not None:
             job = job_of(self.cluster(), seen)
             said = (None if job is None else end_of(job)) or over
-            stamp = over.last_transition_time or seen.metadata.creation_timestamp
-            since = parse_instant(stamp) if stamp else Instant(0)
             ended = end_text(said.type, said.reason, said.message)
-            return replace(causes, state=State.FINISHED, since=since, ended=ended)
+            return replace(causes, state=State.FINISHED, since=finish, ended=ended)
         if causes.state in (State.INACTIVE, State.STOPPING):
             by = "" if seen.spec.active else seen.metadata.annotations.get(Annotation.DEACTIVATED_BY, "")
             return replace(causes, held=BY_OWNER.get(by, ""))

@@ -71,7 +71,8 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
         case State.STOPPING:
             return "stops", "is evicted and stops; its quota is released when its pods are gone"
         case State.FINISHED if causes.ended:
-            return "finished", f"finished at {format_instant(causes.since)}: {causes.ended}"
+            when = f" at {format_instant(causes.since)}" if causes.since else ""
+            return "finished", f"finished{when}: {causes.ended}"
         case State.FINISHED:
             return "finished", "has finished and needs no quota"
         case _:
