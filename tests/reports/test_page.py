@@ -89,7 +89,7 @@ def test_a_page_of_nothing_says_so() -> None:
 def test_from_when_on_it_knows() -> None:
     assert span(day()) == "2026-03-02 00:00 to 2026-03-03 00:00 (UTC)."
     asked = replace(day(), asked_since=hour(-24 * 6))
-    assert span(asked).endswith("Of the 7 d that were asked for, nothing is known before that.")
+    assert span(asked).endswith("You asked for 7 d; the data begin later.")
     assert span(replace(day(), elapsed=True)) == "1 d of virtual time."
 
 

@@ -79,7 +79,7 @@ def span(material: Material) -> str:
     said = f"{begin} to {end} ({zone(material.offset)})."
     if material.asked_since < period.begin:
         asked = duration(period.end - material.asked_since)
-        return f"{said} Of the {asked} that were asked for, nothing is known before that."
+        return f"{said} You asked for {asked}; the data begin later."
     return said
 
 
@@ -98,9 +98,15 @@ def tiles(found: Figures) -> Markup:
     jobs = found.material.jobs
     running, waiting = sum(job.running for job in jobs), found.all_waits.waiting
     ended = sum(job.ended is not None for job in jobs)
+    counts = {
+        "ended": ended,
+        "running": running,
+        "waiting": waiting,
+        "held or inactive": len(jobs) - ended - running - waiting,
+    }
     waits, lost = found.all_waits, found.all_losses
     shown = [
-        tile("Jobs", f"{len(jobs):,}", f"{ended:,} ended, {running:,} running, {waiting:,} waiting"),
+        tile("Jobs", f"{len(jobs):,}", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)),
         tile("Median wait", duration(waits.p50), f"p90 {duration(waits.p90)}, longest {duration(waits.longest)}"),
     ]
     if used := next((one for one in found.totals if one.share is not None and one.used.peak), None):

@@ -65,7 +65,7 @@ class Job(Frozen):
     waited: int
     """Microseconds without quota, also after evictions."""
     state: str
-    """How it stands, for people: `completed`, `waits`."""
+    """How it stands, for people: `completed`, `waiting`."""
     started: Instant | None = None
     ended: Instant | None = None
     reason: str = ""

@@ -72,8 +72,8 @@ def test_figures_as_csv_and_as_text(machine: Machine) -> None:
     ]
     assert 0 < max(used) <= 2
     text = machine.run("report").stdout
-    assert "Of the 7 d that were asked for, nothing is known before that." in " ".join(text.split())
-    assert "default/waits (team-b, waits)" in text
+    assert "You asked for 7 d; the data begin later." in " ".join(text.split())
+    assert "default/waits (team-b, waiting)" in text
 
 
 def test_the_same_from_the_journal_without_a_server(machine: Machine) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.cli.reports.jobrecords import Queues, active_job, finished_job, others_of, queues_of
+from pykueue.kubecontrollers.finishedrecord import UNKNOWN, Past
 from pykueue.reports.records import Holding, Others, Quota, Run
 
 NOW = parse_instant("2026-03-02T12:00:00Z")
@@ -101,18 +102,34 @@ def test_active_jobs_count_until_now(state: JobState, waited: int, pending: bool
         reason="short",
         message="in full",
     )
-    job, held = active_job(row, KNOWN, {}, NOW)
+    job, held = active_job(row, KNOWN, UNKNOWN, NOW)
     assert (job.waited, job.pending, job.running) == (waited * 3600 * MICROS, pending, running)
-    assert job.reason == ("in full" if pending else "")
+    assert job.reason == ("short" if pending else "")
     assert held == ([Holding("red", "spot", "cpu", 1000, at(2), NOW)] if running else [])
+
+
+def test_earlier_runs_of_a_job_that_runs_again_are_lost_work_and_no_wait() -> None:
+    row = JobSummary(
+        "lab",
+        "x",
+        JobState.RUNNING,
+        queue="team",
+        requests={"cpu": "2"},
+        submitted="2026-03-02T01:00:00Z",
+        since="2026-03-02T03:00:00Z",
+    )
+    job, held = active_job(row, KNOWN, Past(preempted=1, lost_seconds=3600), NOW)
+    assert (job.preempted, job.lost, job.requests) == (1, 3600 * MICROS, {"cpu": 2000})
+    assert (job.waited, job.waits) == (3600 * MICROS, ((at(1), at(2)),))
+    assert [(one.begin, one.end) for one in held] == [(at(3), NOW)]
 
 
 def test_of_several_flavors_the_workload_tells_which() -> None:
     row = JobSummary(
         "lab", "x", JobState.RUNNING, queue="wide", requests={"cpu": "1"}, submitted="2026-03-02T01:00:00Z"
     )
-    assert [one.flavor for one in active_job(row, KNOWN, {}, NOW)[1]] == [""]
-    assert [one.flavor for one in active_job(row, KNOWN, {"cpu": "b"}, NOW)[1]] == ["b"]
+    assert [one.flavor for one in active_job(row, KNOWN, UNKNOWN, NOW)[1]] == [""]
+    assert [one.flavor for one in active_job(row, KNOWN, Past(flavors={"cpu": "b"}), NOW)[1]] == ["b"]
 
 
 def test_quotas_of_queues_and_cohorts_and_of_some_queues_alone() -> None:
@@ -139,6 +156,6 @@ def test_malformed_rows_are_harmless() -> None:
 
 
 def test_others_are_numbers() -> None:
-    job, _ = active_job(JobSummary("lab", "x", JobState.RUNNING, queue="team"), KNOWN, {}, NOW)
+    job, _ = active_job(JobSummary("lab", "x", JobState.RUNNING, queue="team"), KNOWN, UNKNOWN, NOW)
     trees = [queue("red", "spot", reservingWorkloads=3, pendingWorkloads=2), queue("two", "a", pendingWorkloads=0)]
     assert list(others_of(trees, [job])) == [Others("red", 2, 2)]

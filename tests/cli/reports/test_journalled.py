@@ -76,7 +76,7 @@ def test_the_lives_of_workloads_across_files(folder: Path) -> None:
     jobs = {job.name: job for job in found.jobs}
     assert set(jobs) == {"a/train", "b/other", "a/urgent"}
     train = jobs["a/train"]
-    assert (train.preempted, train.lost, train.state) == (1, 100 * MICROS, "waits")
+    assert (train.preempted, train.lost, train.state) == (1, 100 * MICROS, "waiting")
     assert (jobs["a/urgent"].state, jobs["a/urgent"].waited) == ("running", 30 * MICROS)
     assert "needs 2" in jobs["b/other"].reason
     assert (found.period.begin, found.period.end) == (instant(0), instant(130))

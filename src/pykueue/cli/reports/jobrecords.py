@@ -12,10 +12,11 @@ from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, QuantityError, amount_of, parse_instant, parse_quantity
 from pykueue.cli.queues.quotas import quotas
+from pykueue.kubecontrollers.finishedrecord import Past
 from pykueue.reports.records import NO_QUEUE, Holding, Job, Others, Quota, Run
 
 HOLDS: Final = frozenset({JobState.RUNNING, JobState.FAILING, JobState.STOPPING})
-STATES: Final = {JobState.PENDING: "waits", JobState.FAILING: "cannot start"}
+STATES: Final = {JobState.PENDING: "waiting", JobState.FAILING: "cannot start"}
 
 
 class Queues(Frozen):
@@ -121,14 +122,16 @@ def finished_job(row: FinishedJob, known: Queues) -> tuple[Job, list[Holding]]:
     return job, [one for run in runs for one in held(row.requests, row.flavors, queue, known, run)]
 
 
-def active_job(row: JobSummary, known: Queues, flavors: Mapping[str, str], now: Instant) -> tuple[Job, list[Holding]]:
-    """A job that runs or waits, and what it holds."""
+def active_job(row: JobSummary, known: Queues, past: Past, now: Instant) -> tuple[Job, list[Holding]]:
+    """A job that runs or waits, and what it holds; `past` is what its Workload tells about its earlier runs."""
     submitted = instant(row.submitted) or now
     since = max(submitted, instant(row.since) or submitted)
-    queue = known.queue_of(row.namespace, row.queue)
+    queue = past.cluster_queue or known.queue_of(row.namespace, row.queue)
     holds, pending = row.state in HOLDS, row.state is JobState.PENDING
-    # A job that is held is not in line.
-    waits = ((submitted, since),) if holds else ((since, now),) if pending else ()
+    lost = past.lost_seconds * MICROS
+    # A job that is held is not in line. When earlier runs were is not known, only how long they took.
+    waited_until = max(submitted, Instant(since - lost))
+    waits = ((submitted, waited_until),) if holds else ((since, now),) if pending else ()
     runs = (Run(since, now),) if holds else ()
     job = Job(
         f"{row.namespace}/{row.name}",
@@ -138,13 +141,16 @@ def active_job(row: JobSummary, known: Queues, flavors: Mapping[str, str], now: 
         STATES.get(row.state, row.state.lower()),
         since if holds else None,
         None,
-        (row.message or row.reason) if pending else "",
+        (row.reason or row.message) if pending else "",
+        past.preempted,
+        lost,
+        {name: amount(name, quantity) for name, quantity in row.requests.items()} if lost else {},
         runs=runs,
         waits=tuple(one for one in waits if one[1] > one[0]),
         pending=pending,
         running=holds,
     )
-    return job, [one for run in runs for one in held(row.requests, flavors, queue, known, run)]
+    return job, [one for run in runs for one in held(row.requests, past.flavors, queue, known, run)]
 
 
 def others_of(cluster: Iterable[Tree], jobs: Iterable[Job]) -> Iterator[Others]:

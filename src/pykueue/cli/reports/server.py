@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pykueue.api.codec import DecodeError, decode_as
 from pykueue.api.core import Tree
 from pykueue.api.estimates import Estimate
-from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
+from pykueue.api.jobsummary import FinishedJob, JobState
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.query import ESTIMATES, EXPLANATIONS, QUERY_GROUP, QUERY_VERSION
 from pykueue.api.workload import Workload, held
@@ -23,7 +23,7 @@ from pykueue.cli.jobs.cluster import items
 from pykueue.cli.jobs.source import Asked
 from pykueue.cli.objects import everything
 from pykueue.cli.queues.reading import permitted
-from pykueue.cli.reports.jobrecords import HOLDS, Queues, active_job, finished_job, instant, others_of, queues_of
+from pykueue.cli.reports.jobrecords import Queues, active_job, finished_job, instant, others_of, queues_of
 from pykueue.jobs.workload import workload_name
 from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import (
@@ -36,12 +36,13 @@ from pykueue.kube.port import (
     NotFoundError,
     Resource,
 )
-from pykueue.kubecontrollers.finishedrecord import flavors_of
+from pykueue.kubecontrollers.finishedrecord import UNKNOWN, Past, past_of
 from pykueue.reports.figures import LONGEST
 from pykueue.reports.records import Calibration, Holding, Job, Material, Period
 
 ROOT: Final = f"/apis/{QUERY_GROUP}/{QUERY_VERSION}"
 ESTIMATE: Final = msgspec.json.Decoder(Estimate)
+FINISHED: Final = f'"type":"{WorkloadCondition.FINISHED}"'.encode()
 TITLE: Final = "Queue report"
 APPROXIMATE: Final = (
     "of jobs that were preempted, the record has how long they waited and ran before, but not when; those runs count "
@@ -52,7 +53,7 @@ ALL_RECORDS: Final = 100_000
 """With fewer records of all namespaces, a server has dropped none of the last 90 days."""
 OWN_RECORDS: Final = 1_000
 """With fewer records of one namespace, it has most probably dropped none: it drops those of the largest first."""
-QUOTA_OF_NOW: Final = "nominal quotas are those of now; a journal has earlier ones (--journal)"
+QUOTA_OF_NOW: Final = "nominal quotas are the current ones; for earlier ones use --journal"
 
 
 class Wanted(Frozen):
@@ -74,8 +75,7 @@ async def material(kube: HttpKube, wanted: Wanted) -> Material:
     notes = (*notes, *active.notes)
     within = active.namespace
     queues, cluster, unread = await known_queues(kube, within)
-    running = [row for row in active.rows if row.state in HOLDS]
-    flavors = await running_flavors(kube, within, running, queues)
+    pasts, started = await read_workloads(kube, within)
     jobs: list[Job] = []
     holdings: list[Holding] = []
     # Both are in UTC, with whole seconds.
@@ -85,11 +85,11 @@ async def material(kube: HttpKube, wanted: Wanted) -> Material:
         jobs.append(one)
         holdings += uses
     for active_row in active.rows:
-        holds = flavors.get((active_row.namespace, active_row.name), {})
-        one, uses = active_job(active_row, queues, holds, period.end)
+        past = pasts.get((active_row.namespace, active_row.name), UNKNOWN)
+        one, uses = active_job(active_row, queues, past, period.end)
         jobs.append(one)
         holdings += uses
-    if any(row.preempted or row.lost_seconds for row in recent):
+    if any(job.preempted or job.lost for job in jobs):
         notes = (*notes, APPROXIMATE)
     restricted = bool(within) and not wanted.asked.namespace
     if within:
@@ -106,7 +106,7 @@ async def material(kube: HttpKube, wanted: Wanted) -> Material:
         queues.quotas,
         told_once((*notes, *unread, *([QUOTA_OF_NOW] if queues.quotas else []))),
         tuple(others_of(cluster, jobs)) if restricted else (),
-        await calibration(kube, within),
+        await calibration(kube, started),
         offset=wanted.offset,
     )
 
@@ -149,27 +149,26 @@ async def known_queues(kube: HttpKube, namespace: str) -> tuple[Queues, list[Tre
     return queues_of(local, cluster, cohorts), cluster, notes
 
 
-async def running_flavors(
-    kube: HttpKube, namespace: str, rows: Sequence[JobSummary], queues: Queues
-) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """The flavors of running jobs, by namespace and name, if a queue has several for a resource."""
-    several = any(
-        queues.flavor_of(queues.queue_of(row.namespace, row.queue), resource) == ""
-        for row in rows
-        for resource in row.requests
-    )
-    found: dict[tuple[str, str], Mapping[str, str]] = {}
-    if not several:
-        return found
+async def read_workloads(
+    kube: HttpKube, namespace: str
+) -> tuple[Mapping[tuple[str, str], Past], tuple[str, str] | None]:
+    """The earlier runs of Jobs that have not ended, by namespace and name; namespace and name of a started Workload."""
+    pasts: dict[tuple[str, str], Past] = {}
+    started: tuple[str, str] | None = None
     try:
         async for raw in items(kube, WORKLOADS, namespace):
+            if started is not None and FINISHED in raw:
+                continue
             workload = decode_as(Workload, raw)
-            owner = next((one.name for one in workload.metadata.owner_references), "")
-            if owner and workload.status.admission is not None:
-                found[workload.metadata.namespace or "", owner] = flavors_of(workload)
-    except (DeniedError, NotFoundError):
-        return found
-    return found
+            metadata = workload.metadata
+            if held(workload, WorkloadCondition.ADMITTED) is not None:
+                started = started or (metadata.namespace or "", metadata.name or "")
+            owner = next((one.name for one in metadata.owner_references), "")
+            if owner and held(workload, WorkloadCondition.FINISHED) is None:
+                pasts[metadata.namespace or "", owner] = past_of(workload)
+    except (DeniedError, NotFoundError, DecodeError):
+        pass
+    return pasts, started
 
 
 async def with_reasons(kube: HttpKube, jobs: list[Job], rows: Sequence[FinishedJob]) -> list[Job]:
@@ -194,22 +193,15 @@ async def remembered(kube: HttpKube, row: FinishedJob) -> str:
     return next((one.text for one in reversed(told.decisions) if one.kind == "Wait"), "")
 
 
-async def calibration(kube: HttpKube, namespace: str) -> Calibration | None:
-    """How good estimates were; None if the server does not say, or only with a simulation."""
-    try:
-        async for raw in items(kube, WORKLOADS, namespace):
-            workload = decode_as(Workload, raw)
-            # Of one that waits, the server would first estimate the start.
-            if held(workload, WorkloadCondition.ADMITTED) is not None:
-                return await asked_of(kube, workload)
-    except (KubeError, DecodeError, msgspec.DecodeError):
+async def calibration(kube: HttpKube, started: tuple[str, str] | None) -> Calibration | None:
+    """How good estimates were, from the answer for a Workload that has started; None if the server does not say."""
+    # Of one that waits, the server would first estimate the start.
+    if started is None:
         return None
-    return None
-
-
-async def asked_of(kube: HttpKube, workload: Workload) -> Calibration:
-    """The calibration in the answer for a Workload that has started."""
-    name, namespace = workload.metadata.name or "", workload.metadata.namespace or ""
+    namespace, name = started
     path = f"{ROOT}/namespaces/{quote(namespace)}/workloads/{quote(name)}/{ESTIMATES}"
-    found = ESTIMATE.decode(await kube.call(Call("GET", path, f"get {ESTIMATES} {name}", repeatable=True)))
+    try:
+        found = ESTIMATE.decode(await kube.call(Call("GET", path, f"get {ESTIMATES} {name}", repeatable=True)))
+    except (KubeError, msgspec.DecodeError):
+        return None
     return Calibration(found.status.calibration.estimates, found.status.calibration.right)

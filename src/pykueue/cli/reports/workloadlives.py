@@ -73,7 +73,7 @@ class Life:
         """How it stands, for people."""
         if self.ended is not None:
             return "ended"
-        return "running" if self.running is not None else "waits" if self.waiting is not None else "inactive"
+        return "running" if self.running is not None else "waiting" if self.waiting is not None else "inactive"
 
     def level(self, level: Workload, now: Instant) -> None:
         """Take what a new process sees of it first for how it is."""
