@@ -72,7 +72,7 @@ class Viewers:
             headers = {"Authorization": f"Bearer {self.token}"}
             async with session.post("/ui/code", json={"seconds": 600}, headers=headers) as answer:
                 code = (await answer.json())["code"]
-            async with session.post("/ui/enter", data={"code": code}, headers={"Origin": "null"}) as answer:
+            async with session.post("/ui/enter", data={"code": code}, headers={"Origin": self.base}) as answer:
                 found = STORED_KEY.search(await answer.text())
             assert found, "the code was refused"
             reading = asyncio.ensure_future(self.read(session, found[1]))

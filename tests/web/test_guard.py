@@ -58,6 +58,9 @@ def test_who_made_a_request(headers: dict[str, str], foreign: bool) -> None:
 def test_a_code_may_come_from_our_file_or_our_form() -> None:
     assert not is_foreign_entry(HERE, {})
     assert not is_foreign_entry(HERE, {"origin": "null", "sec-fetch-site": "cross-site"})
+    server = Address("https", HERE.names, 6443)
+    assert is_foreign_entry(server, {"origin": "null"}), "a sandboxed frame may send the code of another user"
+    assert not is_foreign_entry(server, {"origin": f"https://{HERE.names[0]}:6443"})
     assert not is_foreign_entry(HERE, {"origin": "http://127.0.0.1:8080"})
     assert is_foreign_entry(HERE, {"origin": "http://evil.example"})
 

@@ -36,8 +36,10 @@ class Visitor:
 
     async def enter(self, code: str, **headers: str) -> int:
         """Exchange a code; keeps the key of the session. Returns the status."""
+        # The file that opens a page on a loopback address has no origin; at a server the code is typed into its form.
+        origin = "null" if self.base.startswith("http://") else self.base
         status, text, _ = await self.ask(
-            "POST", "/ui/enter", data={"code": code}, headers={"Origin": "null", **headers}
+            "POST", "/ui/enter", data={"code": code}, headers={"Origin": origin, **headers}
         )
         found = re.search(r'<meta name="pykueue-key" content="([^"]+)">', text)
         self.key = found[1] if found else self.key

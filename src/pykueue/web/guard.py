@@ -85,9 +85,16 @@ def is_foreign(address: Address, headers: Mapping[str, str]) -> bool:
 
 
 def is_foreign_entry(address: Address, headers: Mapping[str, str]) -> bool:
-    """Whether another site tries to exchange a code; the file that `pykueue dashboard` writes has the Origin null."""
-    origin = headers.get("origin", "null")
-    return origin != "null" and not address.is_origin(origin)
+    """Whether another site tries to exchange a code.
+
+    The file that `pykueue dashboard` writes has the Origin null, as has a sandboxed frame of any site. Codes of the
+    page on a loopback address are made for one user. A server gives them to all its users, one of whom could have
+    others work in a session that is not theirs.
+    """
+    origin = headers.get("origin", "")
+    if not origin or (origin == "null" and address.scheme == "http"):
+        return False
+    return not address.is_origin(origin)
 
 
 def cookie_of(address: Address, headers: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykueue.cli.dashboard.calls import calls_of, refusal
+from pykueue.cli.dashboard.calls import LOG_BYTES, calls_of, refusal
 from pykueue.cli.dashboard.overview import Can
 from pykueue.cli.dashboard.rights import rights
 from pykueue.kube.port import CLUSTER_QUEUES, Patch, RejectedError, UnansweredError
@@ -58,6 +58,21 @@ async def test_questions_about_a_job(up: Standing, admin: Visitor) -> None:
     assert "kind: Workload" in job["workload"]
     assert [one["phase"] for one in job["pods"]] == ["Running"]
     assert any(one["about"] in ("Job", "Workload") for one in job["events"]), job["events"]
+
+
+async def test_long_output_is_cut_to_its_last_lines(up: Standing, admin: Visitor) -> None:
+    line = "x" * 1000
+    await up.submit("loud", command=("sh", "-c", f"yes {line} | head -n 2000; echo last; sleep 600"))
+    await up.submit("wide", command=("sh", "-c", "head -c 2000000 /dev/zero; echo; sleep 600"))
+    text = ""
+    while "last" not in text:
+        _, text, _ = await admin.ask("GET", "/ui/api/logs?namespace=default&name=loud")
+    assert len(text) < LOG_BYTES
+    assert text.endswith(f"{line}\nlast\n")
+    while "this line is longer" not in text:
+        _, text, _ = await admin.ask("GET", "/ui/api/logs?namespace=default&name=wide")
+    assert LOG_BYTES < len(text) < LOG_BYTES + 200
+    assert "`pykueue logs wide` prints all of it" in text
 
 
 async def test_questions_about_queues_and_changes(up: Standing, admin: Visitor) -> None:

@@ -35,6 +35,10 @@ ACTS: Final = (CANCEL, "hold", "release")
 TAIL_DEFAULT: Final = 1_000
 TAIL_MAX: Final = 10_000
 PODS_MAX: Final = 20
+LOG_BYTES: Final = 256 * 1024
+"""The most bytes of output; a browser takes long to show more."""
+TAILS: Final = ("100", "10", "1")
+"""Fewer lines, for output that has more bytes."""
 """Pods of a job of which output is shown."""
 EVENTS_MAX: Final = 100
 ETA_QUERY: Final = "arrivals=ignored&runs=40"
@@ -208,20 +212,31 @@ async def logs(kube: HttpKube, asked: Asked) -> object:
     about = await found(kube, name_in(asked, "namespace"), Named(name_in(asked)))
     pods = await everything(kube, PODS, about.namespace, labels=pods_of(about.uid))
     ran = sorted((one for one in pods if text(one, "status", "phase") in RAN), key=place)
-    parts = [await log_of(kube, about, one, tail, titled=len(ran) > 1) for one in ran[-PODS_MAX:]]
+    shown = ran[-PODS_MAX:]
+    most = LOG_BYTES // max(1, len(shown))
+    parts = [await log_of(kube, about, one, tail, most, titled=len(ran) > 1) for one in shown]
     if len(ran) > PODS_MAX:
         parts.insert(0, f"== {len(ran) - PODS_MAX} more pods; `pykueue logs {about.name}` prints all ==\n".encode())
     return Said(b"".join(parts), PLAIN)
 
 
-async def log_of(kube: HttpKube, about: Chosen, pod: Tree, tail: str, *, titled: bool) -> bytes:
-    """The last lines of the output of a pod."""
+async def log_of(kube: HttpKube, about: Chosen, pod: Tree, tail: str, most: int, *, titled: bool) -> bytes:
+    """The last lines of the output of a pod, of at most so many bytes."""
     name = text(pod, "metadata", "name")
-    path = path_of(PODS, about.namespace, name, "log") + query(tailLines=tail)
-    try:
-        body = await kube.call(Call("GET", path, f"get logs {about.namespace}/{name}", repeatable=True, accept="*/*"))
-    except NotFoundError:
-        body = b""
+    body, doing = b"", f"get logs {about.namespace}/{name}"
+    # A server stops at the limit, so that the last lines are missing: then fewer are asked for.
+    for lines in (tail, *(fewer for fewer in TAILS if int(fewer) < int(tail))):
+        path = path_of(PODS, about.namespace, name, "log") + query(tailLines=lines, limitBytes=str(most))
+        try:
+            body = await kube.call(
+                Call("GET", path, f"get logs {about.namespace}/{name}", repeatable=True, accept="*/*")
+            )
+        except NotFoundError:
+            break
+        if len(body) < most:
+            break
+    else:
+        body += f"\n== this line is longer; `pykueue logs {about.name}` prints all of it ==\n".encode()
     title = f"== pod {name} ==\n".encode() if titled else b""
     return title + body + (b"" if body.endswith(b"\n") or not body else b"\n")
 
