@@ -223,7 +223,7 @@ async def logs(kube: HttpKube, asked: Asked) -> object:
 async def log_of(kube: HttpKube, about: Chosen, pod: Tree, tail: str, most: int, *, titled: bool) -> bytes:
     """The last lines of the output of a pod, of at most so many bytes."""
     name = text(pod, "metadata", "name")
-    body, doing = b"", f"get logs {about.namespace}/{name}"
+    body = b""
     # A server stops at the limit, so that the last lines are missing: then fewer are asked for.
     for lines in (tail, *(fewer for fewer in TAILS if int(fewer) < int(tail))):
         path = path_of(PODS, about.namespace, name, "log") + query(tailLines=lines, limitBytes=str(most))
