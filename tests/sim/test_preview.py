@@ -3,16 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykueue.api.previews import Effect
 from pykueue.bridge.runtimes import Learned
 from pykueue.engine.record.checkpoint import checkpoint
 from pykueue.sim.changes import Changes
 from pykueue.sim.forward import RunTimeKnowledge
-from pykueue.sim.preview import preview
+from pykueue.sim.preview import answered, preview
 from pykueue.sim.refusal import RefusedError
 from tests.sim.builders import job, priority, queue, workload
-from tests.sim.previewed import NOW, State
+from tests.sim.previewed import NOW, State, spec_of
 
 
 def test_a_job_that_fits_starts_and_says_on_which_flavor() -> None:
@@ -42,6 +43,19 @@ def test_victims_are_named_with_their_preemptor() -> None:
     found = state.ask(job("new", 2, klass="high"))
     assert state.told(found) == ["a Evicted ->1 for new", "b Evicted ->2 for new", "new Starts default", "c Moves 1>3"]
     assert found.affected[0].reason == "goes before it in the same ClusterQueue and needs its room"
+
+
+def test_quotas_beyond_the_machine_are_noted() -> None:
+    state = State(queue(cpu=1), job("first"), job("second")).decided()
+    asked = state.question(spec_of((), {"set": "clusterqueue/main.cpu=2"}))
+    saved = checkpoint(state.engine)
+    assert answered(asked, saved).notes == (), "a cluster may get more nodes"
+    assert answered(replace(asked, machine={"cpu": 2000}), saved).notes == ()
+    assert answered(replace(asked, machine={"cpu": 1000}), saved).notes == (
+        "all queues together would own 2 cpu, but the machine has 1: jobs may get quota and still wait for the machine",
+    )
+    asked = state.question(spec_of((), {"set": "clusterqueue/main.cpu=1"}))
+    assert answered(replace(asked, machine={"cpu": 500}), saved).notes == (), "the change is not the cause"
 
 
 def test_more_quota_starts_who_waits_and_less_evicts_nobody() -> None:

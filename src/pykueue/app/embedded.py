@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,7 @@ class Local:
         self.run_times = RunTimes()
         self.jobs = JobController(self.kube, clock, self.tell, batch=plan.lag_seconds)
         scheduler = Scheduler(self.kube, clock, self.kube.bind, self.tell)
+        self.nodes = scheduler.nodes
         recorder = FinishedRecorder(self.kube, clock, self.finished, self.jobs.jobs, self.jobs.pods, self.workload)
         self.works: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "jobs": self.jobs.run,
@@ -157,7 +159,14 @@ class Local:
         """The API groups that our controllers answer, as the Configuration has them."""
         if self.plan.loaded.gates.values["VisibilityOnDemand"]:
             yield PendingWorkloads(lambda: self.controllers.cluster, lambda: self.controllers.pump.engine).group
-            yield queries(lambda: self.controllers)
+            yield queries(lambda: self.controllers, self.machine)
+
+    def machine(self) -> Mapping[str, int]:
+        """What the nodes have of each resource."""
+        found: Counter[str] = Counter()
+        for node in self.nodes.objects.values():
+            found.update(node.amounts)
+        return found
 
     def reason(self, key: str) -> Tree | None:
         """The condition that is about to be written to a pending Workload; None if there is nothing new."""

@@ -1,6 +1,6 @@
 """What `query.pykueue.io` answers, the same on a cluster and on one machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pykueue.app.controllers import Controllers
 from pykueue.controllers.queries.estimates import OF_WORKLOADS, Estimates
@@ -11,10 +11,13 @@ from pykueue.controllers.queries.questions import Questions
 from pykueue.kube.aggregated import AggregatedCall, AggregatedGroup, AggregatedResource, Answer
 
 
-def queries(controllers: Callable[[], Controllers]) -> AggregatedGroup:
-    """The group; its handlers read the controllers when they are called."""
+def queries(controllers: Callable[[], Controllers], machine: Callable[[], Mapping[str, int]] = dict) -> AggregatedGroup:
+    """The group; its handlers read the controllers when they are called.
+
+    `machine` returns what the one machine has of each resource, and nothing on a cluster.
+    """
     questions = Questions()
-    previews = Previews(lambda: controllers().cluster, lambda: controllers().pump.engine, questions)
+    previews = Previews(lambda: controllers().cluster, lambda: controllers().pump.engine, questions, machine)
 
     async def estimates(call: AggregatedCall) -> bytes:
         known = controllers()

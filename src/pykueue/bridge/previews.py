@@ -29,3 +29,5 @@ class Question(Frozen):
     """How many seconds a job may run, by its UID, where that is not in its workload; only read for waits."""
     learned: Learned = Learned()
     """How long finished jobs ran; only read for waits."""
+    machine: Mapping[str, int] = {}
+    """What the one machine has of each resource; empty on a cluster, where nodes may be added."""

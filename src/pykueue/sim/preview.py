@@ -152,7 +152,7 @@ def answered(asked: Question, saved: Checkpoint) -> PreviewStatus:
     changes = read_changes(asked, before.engine)
     names = {workload: job for job, workload in asked.jobs.items()}
     knowledge = RunTimeKnowledge(asked.learned, {**asked.limits, **changes.limits}) if asked.spec.waits else None
-    return compared(before, saved, replace(changes, names={**names, **changes.names}), knowledge)
+    return compared(before, saved, replace(changes, names={**names, **changes.names}), knowledge, asked.machine)
 
 
 def answer(stream: BinaryIO) -> bytes:
@@ -172,7 +172,11 @@ def settled(trace: Trace) -> Checkpoint:
 
 
 def compared(
-    before: Side, saved: Checkpoint, changes: Changes, knowledge: RunTimeKnowledge | None = None
+    before: Side,
+    saved: Checkpoint,
+    changes: Changes,
+    knowledge: RunTimeKnowledge | None = None,
+    machine: Mapping[str, int] = {},
 ) -> PreviewStatus:
     """What differs if the changes are made to a checkpoint, of which one side without them is known.
 
@@ -198,9 +202,29 @@ def compared(
         {},
         more,
         tuple(queue_changes(before.engine, after.engine, starts)),
-        (*changes.notes, *unsettled, *starts.notes),
+        (*changes.notes, *unsettled, *starts.notes, *beyond(machine, owned(before.engine), owned(after.engine))),
         starts.runs,
     )
+
+
+def owned(engine: Engine) -> dict[str, int]:
+    """What all ClusterQueues together own of each resource."""
+    found: dict[str, int] = {}
+    for queue in engine.queues():
+        for quota in queue.quotas:
+            found[quota.resource] = found.get(quota.resource, 0) + quota.nominal
+    return found
+
+
+def beyond(machine: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> Iterable[str]:
+    """A sentence for each resource of which the queues would own more than before, and more than the machine has."""
+    for name, amount in after.items() if machine else ():
+        has = machine.get(name, 0)
+        if amount > max(has, before.get(name, 0)):
+            yield (
+                f"all queues together would own {amount_text(name, amount)} {name}, but the machine has "
+                f"{amount_text(name, has)}: jobs may get quota and still wait for the machine"
+            )
 
 
 def shifted(before: Side, after: Side, starts: Waits, changes: Changes, listed: Collection[str]) -> Iterable[Affected]:

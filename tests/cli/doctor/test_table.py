@@ -227,6 +227,10 @@ LIVE: Mapping[str, tuple[Inventory, Inventory]] = {
         with_installation(live(LABELLED), nodes=({"disk": "hdd"},)),
         with_installation(live(LABELLED), nodes=({"disk": "ssd", "zone": "a"},)),
     ),
+    "quota-beyond-machine": (
+        with_installation(live(queue()), machine={"cpu": 1000}),
+        with_installation(live(queue()), machine={"cpu": 1_000_000, "memory": 1 << 50}),
+    ),
     "head-blocks": (
         with_installation(live(queue(), pending={"main": 3}), heads={"main": HEAD}),
         with_installation(live(queue(), pending={"main": 1}), heads={"main": HEAD}),

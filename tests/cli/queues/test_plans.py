@@ -87,9 +87,9 @@ def test_a_queue_can_be_kept_from_borrowing_and_lending() -> None:
 
 def test_queues_that_own_more_than_there_is_are_named() -> None:
     queues = [cluster_queue("a", {"cpu": "3", "memory": "5Gi"}), cluster_queue("b", {"cpu": "2", "memory": "5Gi"})]
-    [warning] = overcommitted(queues, MACHINE)
+    [warning] = overcommitted(nominal(queues), MACHINE)
     assert warning.startswith("all queues together own 5 cpu, but the machine has 4: ")
-    [warning] = overcommitted([cluster_queue("a", {"example.com/npu": "1"})], MACHINE)
+    [warning] = overcommitted(nominal([cluster_queue("a", {"example.com/npu": "1"})]), MACHINE)
     assert warning.startswith("all queues together own 1 example.com/npu, but the machine has 0: ")
 
 

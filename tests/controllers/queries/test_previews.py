@@ -94,7 +94,7 @@ def previews(asked: Questions) -> Previews:
     )
     engine = Engine()
     engine.observe(Synced())
-    return Previews(lambda: cast(Cluster, cluster), lambda: engine, asked)
+    return Previews(lambda: cast(Cluster, cluster), lambda: engine, asked, dict)
 
 
 async def ask(user: Reader, spec: PreviewSpec, namespace: str = "red", asked: Questions | None = None) -> PreviewStatus:

@@ -120,6 +120,7 @@ def add(
     from pykueue.cli.objects import everything
     from pykueue.cli.queues.examples import cluster_queue, named
     from pykueue.cli.queues.plans import LIMITS, PlanError, capacity, described, limited, overcommitted, quotas
+    from pykueue.cli.queues.quotas import nominal
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, RESOURCE_FLAVORS
@@ -159,7 +160,7 @@ def add(
             for resource, tree in trees:
                 await kube.create(resource, msgspec.json.encode(tree), text(tree, "metadata", "namespace"))
             click.echo(f"queue {name} created: {described(owned)}; submit from namespace {', '.join(within)}")
-        warn(overcommitted([*others, made], amounts))
+        warn(overcommitted(nominal([*others, made]), amounts))
 
     asked(target, "queue", work)
 
@@ -199,6 +200,7 @@ def set_quota(
 
     from pykueue.cli.objects import everything
     from pykueue.cli.queues.plans import PlanError, capacity, changed, described, overcommitted, owned_by, quotas
+    from pykueue.cli.queues.quotas import nominal
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
     from pykueue.kube.port import CLUSTER_QUEUES, NODES, ConflictError
@@ -224,7 +226,7 @@ def set_quota(
             click.echo(f"queue {name} changed: {described(owned_by(made))}")
             break
         others = [one for one in await everything(kube, CLUSTER_QUEUES) if text(one, "metadata", "name") != name]
-        warn(overcommitted([*others, made], amounts))
+        warn(overcommitted(nominal([*others, made]), amounts))
 
     asked(chosen(kubeconfig, context, data), "queue", work)
 

@@ -81,6 +81,8 @@ class Installation(Frozen):
 
     nodes: tuple[Mapping[str, str], ...] = ()
     """The labels of each node."""
+    machine: Mapping[str, int] = {}
+    """What the machine of `pykueue up` has of each resource; empty for a cluster, where nodes may be added."""
     definitions: tuple[Tree, ...] = ()
     """The CustomResourceDefinitions of Kueue's kinds."""
     webhooks: tuple[Tree, ...] = ()

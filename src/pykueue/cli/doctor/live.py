@@ -44,6 +44,7 @@ from pykueue.cli.doctor.inventory import (
 )
 from pykueue.cli.doctor.manifests import configuration
 from pykueue.cli.objects import each, everything
+from pykueue.cli.queues.plans import capacity
 from pykueue.cli.serverstate import UNAUTHORIZED
 from pykueue.engine.decisions import Why
 from pykueue.engine.record import parsing
@@ -320,7 +321,7 @@ async def configured(reading: Reading) -> tuple[ReadConfiguration, ...]:
 
 async def installed(reading: Reading, greeting: Greeting, judged: Sequence[Object]) -> Installation:
     """What only a server has."""
-    nodes = [mapping(one, "metadata", "labels") for one in await reading.all(NODES)]
+    nodes = [*await reading.all(NODES)]
     definitions: list[Tree] = []
     hooks: list[Tree] = []
     lease: Tree | None = None
@@ -333,7 +334,8 @@ async def installed(reading: Reading, greeting: Greeting, judged: Sequence[Objec
     if "ClusterQueue" in reading.unread and lease is None:
         reading.unread["Status"] = reading.unread["ClusterQueue"]
     return Installation(
-        tuple({key: str(value) for key, value in one.items()} for one in nodes),
+        tuple({key: str(value) for key, value in mapping(one, "metadata", "labels").items()} for one in nodes),
+        capacity(nodes) if greeting.local else {},
         tuple(definitions),
         tuple(hooks),
         lease,

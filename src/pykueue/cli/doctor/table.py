@@ -58,6 +58,7 @@ CHECKS: Final[dict[str, Check]] = {
     "flavor-missing": Check(quotas.flavor_missing, ERROR, QUEUE, ("ResourceFlavor",)),
     "flavor-unused": Check(quotas.flavor_unused, NOTE, "ResourceFlavor", (QUEUE, "Cohort")),
     "flavor-without-nodes": Check(quotas.flavor_without_nodes, WARNING, "ResourceFlavor", ("Node",)),
+    "quota-beyond-machine": Check(quotas.quota_beyond_machine, WARNING, QUEUE, ("Node",)),
     "clusterqueue-missing": Check(queues.clusterqueue_missing, ERROR, "LocalQueue", (QUEUE,)),
     "queue-stopped": Check(queues.queue_stopped, NOTE),
     "queue-unreachable": Check(queues.queue_unreachable, NOTE, QUEUE, ("LocalQueue", every("LocalQueue"))),

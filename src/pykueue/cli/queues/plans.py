@@ -105,9 +105,8 @@ def limited(queue: Tree, fields: Sequence[str]) -> dict[str, Any]:
     return made
 
 
-def overcommitted(queues: Iterable[Tree], amounts: Mapping[str, int]) -> list[str]:
-    """A sentence for each resource of which the queues own more than the machine has."""
-    owned = nominal(queues)
+def overcommitted(owned: Mapping[str, int], amounts: Mapping[str, int]) -> list[str]:
+    """A sentence for each resource of which all queues own more than the machine has."""
     return [
         f"all queues together own {readable(name, owned[name])} {name}, but the machine has "
         f"{readable(name, amount)}: jobs may hold quota and still have to wait"

@@ -3,7 +3,7 @@
 The child names every workload. What the caller may not read is left out of its answer here, and counted.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -69,10 +69,18 @@ STATUS: Final = msgspec.json.Decoder(PreviewStatus)
 class Previews:
     """Asks a child, and shows a caller what of its answer the caller may see."""
 
-    def __init__(self, cluster: Callable[[], Cluster], engine: Callable[[], Engine], questions: Questions) -> None:
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        engine: Callable[[], Engine],
+        questions: Questions,
+        machine: Callable[[], Mapping[str, int]],
+    ) -> None:
         self.cluster = cluster
         self.engine = engine
         self.questions = questions
+        self.machine = machine
+        """What the one machine has of each resource; empty on a cluster."""
 
     async def answer(self, call: AggregatedCall) -> bytes:
         """A Preview with its status, in JSON; raises `AggregatedError`."""
@@ -94,6 +102,7 @@ class Previews:
             objects,
             dict(self.workloads_of((*asked.spec.delete, *jobs_in(asked.spec, call.namespace)))),
             call.namespace,
+            machine=self.machine(),
         )
         if asked.spec.waits:
             limits = await in_steps(deadlines(cluster))

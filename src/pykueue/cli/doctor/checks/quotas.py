@@ -6,6 +6,7 @@ from pykueue.api.checks import AdmissionCheck
 from pykueue.api.kueue import ClusterQueue, Cohort, ResourceFlavor
 from pykueue.api.names import CheckController
 from pykueue.cli.doctor.inventory import Found, Inventory, Severity, listed, of_rule
+from pykueue.cli.queues.plans import overcommitted
 from pykueue.engine import model
 
 
@@ -164,6 +165,19 @@ def flavor_without_nodes(inventory: Inventory) -> Iterator[Found]:
             f"no node has its labels {labels}: pods that are admitted to it stay pending",
             "label the nodes, correct spec.nodeLabels, or make sure that an autoscaler adds such nodes",
             Severity.NOTE if one.name in provisioned else None,
+        )
+
+
+def quota_beyond_machine(inventory: Inventory) -> Iterator[Found]:
+    """Queues that own more together than the one machine has."""
+    owned: dict[str, int] = {}
+    for queue in inventory.queues.values():
+        for quota in queue.quotas:
+            owned[quota.resource] = owned.get(quota.resource, 0) + quota.nominal
+    machine = inventory.installation.machine
+    for message in overcommitted(owned, machine) if machine else ():
+        yield Found(
+            "ClusterQueue", message, "lower the quotas with `pykueue queue set`, until they add up to the machine"
         )
 
 
