@@ -17,6 +17,7 @@ from pykueue.cli.queues.plans import (
     share_of,
     shared,
 )
+from pykueue.cli.queues.quotas import nominal
 
 GI = 2**30
 MACHINE = {"cpu": 4000, "memory": 10 * GI, "nvidia.com/gpu": 3}

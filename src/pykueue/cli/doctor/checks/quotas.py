@@ -175,10 +175,9 @@ def quota_beyond_machine(inventory: Inventory) -> Iterator[Found]:
         for quota in queue.quotas:
             owned[quota.resource] = owned.get(quota.resource, 0) + quota.nominal
     machine = inventory.installation.machine
+    remedy = "lower the quotas with `pykueue queue set` until they add up to what the machine has"
     for message in overcommitted(owned, machine) if machine else ():
-        yield Found(
-            "ClusterQueue", message, "lower the quotas with `pykueue queue set`, until they add up to the machine"
-        )
+        yield Found("ClusterQueue", message, remedy)
 
 
 def provisions(inventory: Inventory, check: str) -> bool:
