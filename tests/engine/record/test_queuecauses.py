@@ -64,14 +64,14 @@ def test_a_newcomer_starts_borrows_or_waits() -> None:
     system.submit("rest", "main", 4)
     (full,) = system.queue("main").newcomers
     assert not full.fits
-    assert "a newcomer of 1 cpu would wait: needs 1 more cpu in flavor default" in system.queue_text("main")
+    assert "a new job with 1 cpu would wait: needs 1 more cpu in flavor default" in system.queue_text("main")
 
 
 def test_a_newcomer_waits_behind_the_head_of_a_strict_queue() -> None:
     system = System(queue("main", 4, strategy=Strategy.STRICT))
     system.submit("runs", "main", 2)
     system.submit("head", "main", 4)
-    text = "a newcomer of 1 cpu would wait behind 1 other, because the queue is StrictFIFO"
+    text = "a new job with 1 cpu would wait behind 1 other, because the queue is StrictFIFO"
     assert text in system.queue_text("main")
 
 
@@ -80,17 +80,17 @@ def test_a_newcomer_that_would_preempt_starts() -> None:
     system.submit("borrows", "other", 8)
     (found,) = system.queue("main").newcomers
     assert (found.fits, found.victims) == (False, 1)
-    assert "a newcomer of 1 cpu would start by preempting 1 workload in flavor default" in system.queue_text("main")
+    assert "a new job with 1 cpu would start by preempting 1 workload in flavor default" in system.queue_text("main")
 
 
 def test_a_newcomer_preempts_no_equal_that_came_before() -> None:
     policy = Preemption(within_queue=Policy.LOWER_OR_NEWER)
     system = System(queue("main", 4, preemption=policy))
     system.submit("runs", "main", 4)
-    assert "a newcomer of 1 cpu would wait" in system.queue_text("main")
+    assert "a new job with 1 cpu would wait" in system.queue_text("main")
     system.submit("low", "main", 1, priority=-1)
     system.submit("urgent", "main", 4, priority=5)
-    assert "a newcomer of 1 cpu would wait" in system.queue_text("main"), "the victim leaves for another workload"
+    assert "a new job with 1 cpu would wait" in system.queue_text("main"), "the victim leaves for another workload"
 
 
 @pytest.mark.parametrize(("limit", "most"), [("HOLDERS_MAX", 2), ("TRIED_MAX", 1)])
@@ -108,7 +108,7 @@ def test_with_too_many_candidates_it_is_not_computed_who_is_preempted(
     (found,) = system.queue("main").newcomers
     assert (found.fits, found.victims, found.too_many) == (False, 0, True)
     assert system.engine.world.forest.queues["main"].usage == before, "nothing is left of the search"
-    text = "a newcomer of 1 cpu does not fit now: needs 1 more cpu in flavor default; whether it would preempt others"
+    text = "a new job with 1 cpu does not fit now: needs 1 more cpu in flavor default; whether it would preempt others"
     assert text in system.queue_text("main")
 
 

@@ -66,8 +66,8 @@ def headline(causes: WorkloadCauses) -> tuple[str, str]:
         case State.RESERVED:
             return "reserved", "holds quota, and starts when its AdmissionChecks are ready"
         case State.ADMITTED:
-            ends = "" if causes.until is None else f"; it is stopped at {format_instant(causes.until)} at the latest"
-            return "runs", f"is admitted since {format_instant(causes.since)}{ends}"
+            ends = "" if causes.until is None else f"; its time limit ends it at {format_instant(causes.until)}"
+            return "runs", f"was admitted at {format_instant(causes.since)}{ends}"
         case State.STOPPING:
             return "stops", "is evicted and stops; its quota is released when its pods are gone"
         case State.FINISHED if causes.ended:
@@ -102,7 +102,7 @@ def place_node(place: PlaceCause | None) -> Node | None:
             children.append(Node("strict", "the queue is StrictFIFO: nothing behind its head starts before the head"))
         elif place.parked:
             rest = "none of them fits" if place.parked == place.ahead else f"{place.parked} of them do not fit"
-            children.append(Node("parked", f"{rest} at present, so they do not keep it from starting"))
+            children.append(Node("parked", f"{rest} now, so they do not block it"))
     past = place.overtaken
     if past.count:
         often = f"at least {past.count}" if past.since is not None else f"{past.count}"
@@ -329,12 +329,12 @@ def line_node(causes: QueueCauses) -> Node:
     count = f"{causes.pending} wait" + ("s" if causes.pending == 1 else "")
     text = f"{count} ({causes.strategy}); first in line: {listed(causes.first, causes.pending)}"
     rest = "none of them fits" if causes.parked == causes.pending else f"{causes.parked} of them do not fit"
-    return Node("line", text, (Node("parked", f"{rest} at present"),) if causes.parked else ())
+    return Node("line", text, (Node("parked", f"{rest} now"),) if causes.parked else ())
 
 
 def newcomer_node(one: NewcomerCause, causes: QueueCauses) -> Node:
     """What a newcomer would meet."""
-    asks = f"a newcomer of {number(one.resource, one.amount)} {one.resource}"
+    asks = f"a new job with {number(one.resource, one.amount)} {one.resource}"
     if not one.fits and not one.victims:
         why = ", ".join(obstacle(each) for each in sorted(set(one.obstacles), key=rank)) or "no flavor fits"
         if one.too_many:
