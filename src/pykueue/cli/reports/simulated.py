@@ -142,6 +142,8 @@ class Plots:
         yield ""
         rows = [(queue, one.measure, one.first, one.second, one.change) for queue, one in by_queue(self.compared)]
         yield from table(("ClusterQueue", "", "A", "B", "difference"), rows, "<<>>>")
+        yield ""
+        yield "These waits include the time after evictions; those above end with the first start."
 
 
 def material_of(past: Past, found: Report) -> Material:
