@@ -117,3 +117,42 @@ def test_names_from_data_stay_text(open_page: Open, server: DevServer) -> None:
     page.goto(server.url)
     expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     expect(page.get_by_text("abc\\u202egnp.exe").first).to_be_visible()
+
+
+def own_only(server: DevServer) -> None:
+    """What a user gets who may list the jobs of one namespace only."""
+    server.world.meta["namespace"] = "vision"
+    for key in [key for key in server.world.jobs if not key.startswith("vision/")]:
+        del server.world.jobs[key]
+
+
+def test_a_machine_of_which_only_own_jobs_are_listed_claims_nothing_about_others(
+    open_page: Open, server: DevServer
+) -> None:
+    own_only(server)
+    machine = server.world.machine
+    assert machine is not None
+    machine["cpus"] = {"capacity": 20_000, "used": 16_500, "own": 10_000}
+    machine["memory"] = {"capacity": 2**34, "used": None, "own": 2**33}
+    machine |= {"gpus": machine["gpus"][:3] + machine["gpus"][4:], "gpusFree": None, "users": machine["users"][:2]}
+    page = open_page("#/machine")
+    cores = page.get_by_role("region", name="Cores")
+    expect(cores).to_contain_text("16.5 of 20 in use")
+    expect(cores).to_contain_text("3.5 free; 10 of what is in use is yours")
+    memory = page.get_by_role("region", name="Memory")
+    expect(memory).to_contain_text("Your jobs use 8Gi of 16Gi")
+    expect(memory).not_to_contain_text("free")
+    gpus = page.get_by_role("region", name="GPUs")
+    expect(gpus).to_contain_text("3 of 5 yours")
+    expect(gpus).not_to_contain_text("free")
+    expect(page.get_by_role("region", name="Users")).to_contain_text("only those of namespace vision")
+
+
+def test_a_queue_of_which_only_own_jobs_are_listed_counts_those_of_others(open_page: Open, server: DevServer) -> None:
+    own_only(server)
+    del server.world.jobs["vision/augment"]
+    page = open_page("#/queue/vision")
+    expect(page.get_by_role("region", name="Waiting, in order")).to_contain_text("2 of yours, 0 of others")
+    expect(page.get_by_role("region", name="Running", exact=True)).to_contain_text("2 of yours, 1 of others")
+    page.goto(server.url + "#/queue/speech")
+    expect(page.get_by_text("None of your jobs waits in this queue; 2 jobs of others wait.")).to_be_visible()

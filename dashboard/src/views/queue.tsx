@@ -44,6 +44,15 @@ export function QueueView({ name }: { name: string }): JSX.Element {
   const found = useCall(`${local} ${namespace} ${usages[0]?.running ?? 0} ${usages[0]?.pending ?? 0}`, (signal) =>
     explain(local ? "localqueue" : "clusterqueue", namespace, name, signal),
   );
+  const others = overview?.meta.namespace
+    ? {
+        waiting: rest(
+          found.value?.object.pending?.count ?? (local ? undefined : usages[0]?.pending),
+          waiting.filter((job) => job.state === "PENDING").length,
+        ),
+        running: rest(found.value?.object.holding ?? (local ? undefined : usages[0]?.running), running.length),
+      }
+    : {};
   if (overview && complete && !usages.length && !policy && !mine.length && found.error)
     return <NoQueue name={name} problem={found.error} />;
   return (
@@ -75,8 +84,8 @@ export function QueueView({ name }: { name: string }): JSX.Element {
         )}
       </div>
       <UsagePanel usages={usages} policy={policy} />
-      <LinePanel jobs={waiting} name={name} complete={complete} />
-      <RunningPanel jobs={running} name={name} complete={complete} />
+      <LinePanel jobs={waiting} name={name} complete={complete} others={others.waiting} />
+      <RunningPanel jobs={running} name={name} complete={complete} others={others.running} />
       <div class="two">
         <BorrowPanel found={found.value?.object ?? null} error={found.error} />
         <RulesPanel policy={policy} local={local} />
@@ -88,6 +97,33 @@ export function QueueView({ name }: { name: string }): JSX.Element {
       )}
     </>
   );
+}
+
+/** How many jobs of all are those of others; null if that is not known. */
+const rest = (all: number | undefined, own: number): number | null =>
+  all === undefined ? null : Math.max(0, all - own);
+
+/** "3 jobs", or of a user who may list only own jobs "1 of yours, 2 of others". */
+function ownText(count: number, others: number | null | undefined): string {
+  if (others === undefined) return counted(count, "job");
+  return others === null ? `${count} of yours` : `${count} of yours, ${others.toLocaleString("en-US")} of others`;
+}
+
+/** What is said in place of an empty table. */
+function noneText(others: number | null | undefined, none: string, verb: string, verbs: string): string {
+  if (others === undefined) return none;
+  if (others === null) return `None of your jobs ${verb} in this queue. Those of others are not listed.`;
+  return others
+    ? `None of your jobs ${verb} in this queue; ${counted(others, "job")} of others ${others === 1 ? verb : verbs}.`
+    : none;
+}
+
+interface JobsPanelProps {
+  jobs: JobRow[];
+  name: string;
+  complete: boolean;
+  /** How many of others there are; null if that is not known, undefined if all jobs are listed. */
+  others: number | null | undefined;
 }
 
 /** By place; jobs that have none, such as held ones, come last. */
@@ -177,7 +213,7 @@ function UsagePanel({ usages, policy }: { usages: Usage[]; policy: Policy | unde
   );
 }
 
-function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
   const narrow = useNarrow();
   const head = jobs
     .slice(0, ESTIMATED)
@@ -237,12 +273,14 @@ function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; com
         },
       ];
   const aside = (
-    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{counted(jobs.length, "job")}</a>
+    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{ownText(jobs.length, others)}</a>
   );
   return (
     <Panel title="Waiting, in order" id="line-title" aside={jobs.length > 0 && aside}>
       {jobs.length === 0 ? (
-        <Empty>{complete ? "No job waits in this queue." : "The jobs are being loaded…"}</Empty>
+        <Empty>
+          {complete ? noneText(others, "No job waits in this queue.", "waits", "wait") : "The jobs are being loaded…"}
+        </Empty>
       ) : (
         <Table
           label="Waiting jobs in order"
@@ -258,7 +296,7 @@ function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; com
   );
 }
 
-function RunningPanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+function RunningPanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
   const narrow = useNarrow();
   const limit = (job: JobRow): JSX.Element =>
     job.deadline ? <Until at={job.deadline} /> : <span class="muted">no limit</span>;
@@ -295,12 +333,14 @@ function RunningPanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; 
         { id: "eta", title: "Stopped in", cell: limit },
       ];
   const aside = (
-    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{counted(jobs.length, "job")}</a>
+    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{ownText(jobs.length, others)}</a>
   );
   return (
     <Panel title="Running" id="running-title" aside={jobs.length > 0 && aside}>
       {jobs.length === 0 ? (
-        <Empty>{complete ? "No job runs in this queue." : "The jobs are being loaded…"}</Empty>
+        <Empty>
+          {complete ? noneText(others, "No job runs in this queue.", "runs", "run") : "The jobs are being loaded…"}
+        </Empty>
       ) : (
         <Table
           label="Running jobs"
@@ -359,7 +399,7 @@ function RulesPanel({ policy, local }: { policy: Policy | undefined; local: bool
               </li>
             ))}
           </ul>
-          <h3>LocalQueues that lead here</h3>
+          <h3>LocalQueues of this queue</h3>
           {locals.length ? (
             <p class="muted">
               {locals.slice(0, 50).map((one, index) => (

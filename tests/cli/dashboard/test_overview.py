@@ -71,7 +71,25 @@ def test_a_machine_and_who_uses_it() -> None:
     assert made.memory == Amount(8 << 30, 1 << 30)
     assert made.gpus == (GpuUse(0), GpuUse(1, "ann", "n/a"))
     assert made.users == (UserUse("ann", 1, 1, 1500, 1 << 30, 1), UserUse("bob", 1, 0, 2000))
+    assert made.gpus_free == 1
     assert machine_use([], found, None) is None
+
+
+def test_who_may_list_only_own_jobs_gets_sums_of_queues_or_none() -> None:
+    found = counted(row("a", JobState.RUNNING, owner="ann", requests={"cpu": "2", "nvidia.com/gpu": "1"}, gpus=[0]))
+    node = {"metadata": {"name": "box"}, "status": {"allocatable": {"cpu": "4", "nvidia.com/gpu": "4"}}}
+    unknown = machine_use([node], found, None, partial=True)
+    assert unknown is not None
+    assert (unknown.cpus, unknown.gpus_free) == (Amount(4000, None, 2000), None)
+    used = (("a", "cpu", 2000), ("b", "cpu", 1000), ("b", "nvidia.com/gpu", 3))
+    rows = [
+        queue_row(Usage("cohort", "all", "", "f", "cpu", 4000, 3000, 0, None, 1, 0)),
+        *(queue_row(Usage("queue", name, "", "f", what, 4, much, 0, None, 1, 0)) for name, what, much in used),
+    ]
+    made = machine_use([node], found, None, rows, partial=True)
+    assert made is not None
+    assert (made.cpus, made.gpus_free) == (Amount(4000, 3000, 2000), 1)
+    assert made.memory == Amount(0, None, 0)
 
 
 def test_units() -> None:

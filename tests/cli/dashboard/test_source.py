@@ -101,8 +101,13 @@ async def test_of_others_there_are_no_rows(up: Standing) -> None:
     await up.submit("mine", "ann")
     async with reading(up, "ann", "ann") as found:
         assert await soon_async(lambda: shown(found).keys() == {"ann/mine"} and found.feed.overview)
-        assert await soon_async(lambda: any("only namespace ann is shown" in one for one in found.meta.notes))
+        assert await soon_async(lambda: found.meta.namespace == "ann" and found.meta.notes)
+        assert [one for one in found.meta.notes if "ann" in one] == ["You see only your own jobs (namespace ann)."]
         assert "private" not in str(overview(found))
+        if found.meta.setting == "machine":
+            assert await soon_async(
+                lambda: (overview(found)["machine"] or {}).get("cpus") == {"capacity": 4000, "used": 2000, "own": 1000}
+            ), overview(found)["machine"]
 
 
 async def test_who_may_nothing_gets_a_page_that_says_so(up: Standing) -> None:

@@ -6,7 +6,7 @@ import gc
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from heapq import nsmallest
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -63,6 +63,7 @@ MOVED_MAX: Final = 500
 MOVED_STEP: Final = 4_000
 FROZEN_ROWS: Final = 5_000
 """So many rows are excluded from garbage collection: scanning them takes longer than the loop may be held."""
+ONLY_OWN: Final = "You see only your own jobs (namespace {})."
 ASK_REASONS: Final = 10
 """Changes of jobs after which reasons that had to be looked up are looked up again."""
 
@@ -160,6 +161,9 @@ class Source:
 
     def note(self, what: str, *said: str) -> None:
         """Record what is left out."""
+        # The server's refusal to list all jobs is no news to an ordinary user.
+        own = ONLY_OWN.format(self.home)
+        said = tuple(own if one.startswith(f"only namespace {self.home} is shown:") else one for one in said)
         if self.notes.get(what, ()) != said:
             self.notes[what] = said
             self.dirty = True
@@ -176,7 +180,8 @@ class Source:
         """Keep the rows up to date."""
         async for change in job_changes(self.kube, self.clock, self.home):
             self.namespace = change.namespace
-            self.meta = replace(self.meta, setting="machine" if change.served else "cluster")
+            setting: Literal["machine", "cluster"] = "machine" if change.served else "cluster"
+            self.meta = replace(self.meta, setting=setting, namespace=change.namespace)
             self.note("follow_jobs", *change.notes)
             self.stale(change.trouble)
             if self.filled:
@@ -345,7 +350,8 @@ class Source:
             if self.dirty and (self.filled or self.meta.stale):
                 self.dirty = False
                 body = await self.overview()
-                meta = replace(self.meta, notes=tuple(one for some in self.notes.values() for one in some), as_of="")
+                notes = tuple(dict.fromkeys(one for some in self.notes.values() for one in some))
+                meta = replace(self.meta, notes=notes, as_of="")
                 self.meta = replace(meta, as_of=format_instant(self.clock.now()))
                 self.feed.show(body, again=meta != shown)
                 shown, size = meta, len(body)
@@ -362,7 +368,7 @@ class Source:
             self.raw(found.longest),
             self.raw(found.next),
             self.changes.shown(now),
-            machine_use(self.nodes, found, self.disk()),
+            machine_use(self.nodes, found, self.disk(), self.queues, partial=bool(self.namespace)),
         )
         return msgspec.json.encode(made)
 
