@@ -225,6 +225,8 @@ const KINDS: Record<string, [string, string]> = {
   finished: ["completed", "tone-good"],
   failed: ["failed", "tone-bad"],
   preempted: ["preempted", "tone-wait"],
+  evicted: ["preempted", "tone-wait"],
+  held: ["held", "tone-muted"],
   submitted: ["submitted", "tone-muted"],
   cancelled: ["cancelled", "tone-muted"],
 };

@@ -18,7 +18,7 @@ from pykueue.cli.jobs.watch import GONE
 from pykueue.cli.localserver.dashboard import MachineWorld
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.transport import Request, Response, UnsentError
-from pykueue.kube.port import JOBS
+from pykueue.kube.port import CLUSTER_QUEUES, JOBS, Patch
 from tests.cli.localserver.standing import Standing, standing
 from tests.patience import soon_async
 
@@ -94,6 +94,19 @@ async def test_jobs_queues_and_ends(up: Standing) -> None:
             "machine" if served else "cluster",
             not served,
         )
+
+
+async def test_an_eviction_is_a_change_and_so_is_the_start_of_a_job_that_has_ended(up: Standing) -> None:
+    await up.submit("ends", command=("true",))
+    await up.submit("runs")
+    async with reading(up) as found:
+        assert await soon_async(lambda: shown(found).get("default/runs", {}).get("state") == "RUNNING")
+        stop = msgspec.json.encode({"spec": {"stopPolicy": "HoldAndDrain"}})
+        await up.up.admin.patch(CLUSTER_QUEUES, "team-a", stop, how=Patch.MERGE)
+        kinds = {("runs", "evicted"), ("ends", "submitted"), ("ends", "started"), ("ends", "finished")}
+        assert await soon_async(
+            lambda: kinds <= {(one["job"], one["kind"]) for one in overview(found).get("changes", ())}
+        ), overview(found)["changes"]
 
 
 async def test_of_others_there_are_no_rows(up: Standing) -> None:

@@ -17,7 +17,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.timers import timeout
 from pykueue.base.turns import in_steps
 from pykueue.base.units import MICROS, format_instant
-from pykueue.cli.dashboard.changes import Changes, Occurrence, at_first, between, hour_before, is_recent, of_end
+from pykueue.cli.dashboard.changes import Changes, Occurrence, at_first, between, hour_before, is_recent
 from pykueue.cli.dashboard.jobsfeed import JobsChange, job_changes
 from pykueue.cli.dashboard.overview import (
     Can,
@@ -325,7 +325,7 @@ class Source:
         self.ends |= {row.uid: row.ended for row in rows}
         now = self.clock.now()
         self.ends = {uid: at for uid, at in self.ends.items() if len(self.ends) <= FINISHED_MAX or is_recent(at, now)}
-        self.changes.add(of_end(row) for row in rows)
+        self.changes.add_ends(rows)
         self.feed.add_finished([msgspec.json.encode(row) for row in rows])
         self.dirty = True
 
