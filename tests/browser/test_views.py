@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.dev import answers
 from dashboard.dev.server import DevServer
 from dashboard.dev.world import HOSTILE
 from tests.browser.conftest import Open
@@ -21,6 +22,19 @@ def test_a_queue_shows_its_line_in_order_with_reasons_and_estimates(open_page: O
     expect(page.get_by_text("takes its own quota back from those that borrow it")).to_be_visible()
     quota = page.get_by_role("region", name="Quota").get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
     assert quota == ["default", "cpu", "", "10", "8", "2", "8", "none"]
+
+
+def test_nothing_is_claimed_about_quota_that_the_answer_does_not_mention(
+    open_page: Open, server: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explained = answers.queue_explanation
+    monkeypatch.setattr(answers, "queue_explanation", lambda name: {**explained(name), "borrowers": [], "lenders": []})
+    page = open_page("#/queue/vision")
+    borrows = page.get_by_role("region", name="Who borrows from whom")
+    expect(borrows).to_contain_text("No other queue of its cohort borrows.")
+    assert "unused" not in borrows.inner_text()
+    page.goto(server.url + "#/queue/teaching")
+    expect(borrows).to_contain_text("It is in no cohort")
 
 
 def test_a_queue_that_does_not_exist_says_so(open_page: Open, server: DevServer) -> None:

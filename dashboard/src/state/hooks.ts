@@ -55,7 +55,8 @@ export function useMedia(query: string): boolean {
   return matches;
 }
 
-export const useNarrow = (): boolean => useMedia("(max-width: 700px)");
+/** Whether a table has room for one column only; it needs more than a page without tables does. */
+export const useNarrow = (): boolean => useMedia("(max-width: 860px)");
 
 /** Sets the title of the document while the component is shown. */
 export function useTitle(title: string): void {

@@ -87,7 +87,7 @@ export function QueueView({ name }: { name: string }): JSX.Element {
       <LinePanel jobs={waiting} name={name} complete={complete} others={others.waiting} />
       <RunningPanel jobs={running} name={name} complete={complete} others={others.running} />
       <div class="two">
-        <BorrowPanel found={found.value?.object ?? null} error={found.error} />
+        <BorrowPanel found={found.value?.object ?? null} error={found.error} policy={policy} />
         <RulesPanel policy={policy} local={local} />
       </div>
       {found.value?.object.tree && (
@@ -258,10 +258,11 @@ function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Elemen
           title: "Job",
           cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
         },
-        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        { id: "owner", title: "Owner", optional: true, cell: (job) => <Name text={job.owner} most={40} /> },
         {
           id: "asks",
           title: "Requests",
+          optional: true,
           cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
         },
         { id: "since", title: "Waiting for", numeric: true, cell: (job) => <Ago at={job.since || job.submitted} /> },
@@ -323,10 +324,11 @@ function RunningPanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Ele
           title: "Job",
           cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
         },
-        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        { id: "owner", title: "Owner", optional: true, cell: (job) => <Name text={job.owner} most={40} /> },
         {
           id: "asks",
           title: "Holds",
+          optional: true,
           cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
         },
         { id: "since", title: "Running for", numeric: true, cell: (job) => <Ago at={job.since} /> },
@@ -373,13 +375,26 @@ function Neighbours({ title, rows, verb }: { title: string; rows: Neighbour[]; v
   );
 }
 
-function BorrowPanel({ found, error }: { found: Explanation | null; error: string }): JSX.Element {
+interface BorrowPanelProps {
+  found: Explanation | null;
+  error: string;
+  policy: Policy | undefined;
+}
+
+/** The answer lists queues that leave quota unused only while this one borrows, so without them nothing is said of it. */
+function BorrowPanel({ found, error, policy }: BorrowPanelProps): JSX.Element {
   const nothing = found && !found.borrowers?.length && !found.lenders?.length;
   return (
     <Panel title="Who borrows from whom" id="borrow-title">
       {error && !found && <Problem text={error} />}
       {!found && !error && <Empty>Asking the scheduler…</Empty>}
-      {nothing && <Empty>No queue of its cohort borrows, and none leaves quota unused that it could borrow.</Empty>}
+      {nothing && (
+        <Empty>
+          {policy && !policy.cohort
+            ? "It is in no cohort, so it neither borrows nor lends."
+            : "No other queue of its cohort borrows."}
+        </Empty>
+      )}
       {found && <Neighbours title="Queues that borrow" rows={found.borrowers ?? []} verb="borrows" />}
       {found && <Neighbours title="Queues that leave quota unused" rows={found.lenders ?? []} verb="leaves unused" />}
     </Panel>
