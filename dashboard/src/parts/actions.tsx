@@ -29,13 +29,13 @@ const VERBS: Record<Verb, VerbWords> = {
     label: "Hold",
     danger: false,
     states: new Set<JobState>(["PENDING", "RUNNING", "FAILING"]),
-    effect: "The job leaves the line and starts only once it is released. If it runs, it is stopped.",
+    effect: "The job leaves the queue and starts only once it is released. If it runs, it is stopped.",
   },
   release: {
     label: "Release",
     danger: false,
     states: new Set<JobState>(["HELD"]),
-    effect: "The job returns to the line of its queue.",
+    effect: "The job returns to its queue.",
   },
 };
 const SHOWN_MAX = 8;

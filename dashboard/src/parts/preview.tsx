@@ -205,7 +205,7 @@ function QueueChanges({ queues }: { queues: QueueChange[] }): JSX.Element {
 function Apply({ sets, meta, onApplied }: { sets: string[]; meta: Meta; onApplied: () => void }): JSX.Element {
   const [asked, setAsked] = useState(false);
   const close = (): void => setAsked(false);
-  if (meta.viewOnly) return <p class="muted">This session can only look, so the change cannot be applied here.</p>;
+  if (meta.viewOnly) return <p class="muted">This session is view-only, so the change cannot be applied here.</p>;
   if (!meta.can.apply)
     return <p class="muted">You may not change these objects. Send the address of this page to someone who may.</p>;
   return (
