@@ -146,9 +146,20 @@ async def test_an_outage_is_told_and_ends(up: Standing, monkeypatch: pytest.Monk
         if up.up.front.own is not None:
             assert await soon_async(lambda: found.meta.stale == GONE)
             assert shown(found), "what was known stays"
+            await up.up.admin.delete(JOBS, "runs", "default")
         transport.exchange = before  # type: ignore[method-assign]  # it does again
         await up.submit("second")
-        assert await soon_async(lambda: not found.meta.stale and len(shown(found)) == 2)
+        names = {"default/second"} if up.up.front.own is not None else {"default/runs", "default/second"}
+        assert await soon_async(lambda: not found.meta.stale and shown(found).keys() == names), shown(found).keys()
+
+
+async def test_the_data_are_out_of_date_until_queues_are_read_again(up: Standing) -> None:
+    async with reading(up) as found:
+        assert await soon_async(lambda: found.feed.overview)
+        found.trouble("follow_queues", "the queues cannot be read")
+        found.trouble("follow_jobs", "")
+        assert found.meta.stale == "the queues cannot be read"
+        assert await soon_async(lambda: not found.meta.stale)
 
 
 async def test_rejected_credentials_are_reported(up: Standing) -> None:

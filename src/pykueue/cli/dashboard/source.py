@@ -64,6 +64,8 @@ MOVED_STEP: Final = 4_000
 FROZEN_ROWS: Final = 5_000
 """So many rows are excluded from garbage collection: scanning them takes longer than the loop may be held."""
 ONLY_OWN: Final = "You see only your own jobs (namespace {})."
+SHOWN_FIRST: Final = frozenset({"follow_jobs", "follow_queues"})
+"""The page is out of date until both have been read again."""
 ASK_REASONS: Final = 10
 """Changes of jobs after which reasons that had to be looked up are looked up again."""
 
@@ -103,6 +105,8 @@ class Source:
         self.namespace = ""
         self.notes: dict[str, tuple[str, ...]] = {}
         """What is left out, by what was read."""
+        self.troubles: dict[str, str] = {}
+        """Why the data are out of date, by what could not be read."""
         self.owners: dict[tuple[str, str], str] = {}
         """The ClusterQueue of each LocalQueue, by namespace and name."""
         self.queues: tuple[QueueRow, ...] = ()
@@ -144,10 +148,12 @@ class Source:
                 if error.code == UNAUTHORIZED and self.rejected is not None:
                     self.rejected(error.message)
                 self.note(work.__name__, error.message)
+                self.trouble(work.__name__, "")
                 await self.give_up()
                 await self.clock.sleep(DENIED_MICROS)
             except KubeError as error:
-                self.stale(GONE if not error.code else error.message)
+                if work.__name__ in SHOWN_FIRST:
+                    self.trouble(work.__name__, GONE if not error.code else error.message)
                 await self.clock.sleep(RETRY_MICROS)
             except Exception:
                 LOG.exception("dashboard: cannot read, will retry what=%s", work.__name__)
@@ -168,6 +174,14 @@ class Source:
             self.notes[what] = said
             self.dirty = True
 
+    def trouble(self, what: str, why: str) -> None:
+        """Record why something could not be read; empty once it has been."""
+        if why:
+            self.troubles[what] = why
+        else:
+            self.troubles.pop(what, None)
+        self.stale(next(iter(self.troubles.values()), ""))
+
     def stale(self, why: str) -> None:
         """Record why the data are out of date; empty if they are not."""
         if self.meta.stale != why:
@@ -178,16 +192,23 @@ class Source:
 
     async def follow_jobs(self) -> None:
         """Keep the rows up to date."""
+        begins = True
         async for change in job_changes(self.kube, self.clock, self.home):
             self.namespace = change.namespace
             setting: Literal["machine", "cluster"] = "machine" if change.served else "cluster"
             self.meta = replace(self.meta, setting=setting, namespace=change.namespace)
             self.note("follow_jobs", *change.notes)
-            self.stale(change.trouble)
-            if self.filled:
-                await self.take(change)
-            else:
+            if not self.filled:
                 await self.fill(change)
+            elif begins:
+                # The server was away: who has left meanwhile is not among the changes.
+                listed = {key_of(row) for row in change.rows}
+                left = tuple(key for key in self.rows if key not in listed)
+                await self.take(replace(change, gone=(*change.gone, *left)))
+            else:
+                await self.take(change)
+            begins = False
+            self.trouble("follow_jobs", change.trouble)
 
     async def fill(self, change: JobsChange) -> None:
         """Take the first rows."""
@@ -284,6 +305,7 @@ class Source:
                 self.nodes = [*await everything(self.kube, NODES)]
             self.dirty = self.dirty or queues != self.queues or known != self.policies
             self.queues, self.policies = queues, known
+            self.trouble("follow_queues", "")
             if owners != self.owners:
                 self.owners = owners
                 await self.send_all()
