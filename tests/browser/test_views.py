@@ -24,6 +24,15 @@ def test_a_queue_shows_its_line_in_order_with_reasons_and_estimates(open_page: O
     assert quota == ["default", "cpu", "", "10", "8", "2", "8", "none"]
 
 
+def test_no_estimate_is_asked_of_a_job_that_can_never_start(open_page: Open, server: DevServer) -> None:
+    server.world.jobs["vision/pretrain-large"]["reason"] = "can never start: it asks for 64 cpu"
+    page = open_page("#/queue/vision")
+    rows = page.get_by_role("grid", name="Waiting jobs in order").locator("tbody").get_by_role("row")
+    expect(rows.nth(1).get_by_role("gridcell").nth(5)).to_contain_text(":")
+    expect(rows.nth(0).get_by_role("gridcell").nth(5)).to_have_text("never")
+    assert [body["name"] for name, body in server.asked if name == "eta"] == ["eval-nightly"]
+
+
 def test_nothing_is_claimed_about_quota_that_the_answer_does_not_mention(
     open_page: Open, server: DevServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,9 @@ interface JobsPanelProps {
   others: number | null | undefined;
 }
 
+/** The scheduler says so in its reason; an estimate of such a job would take long and say the same. */
+const neverStarts = (job: JobRow): boolean => job.reason?.startsWith("can never start") ?? false;
+
 /** By place; jobs that have none, such as held ones, come last. */
 const inLine = (left: JobRow, right: JobRow): number =>
   (left.place ?? 1e9) - (right.place ?? 1e9) || left.sinceMillis - right.sinceMillis;
@@ -217,13 +220,15 @@ function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Elemen
   const narrow = useNarrow();
   const head = jobs
     .slice(0, ESTIMATED)
-    .filter((job) => job.state === "PENDING")
+    .filter((job) => job.state === "PENDING" && !neverStarts(job))
     .map(keyOf);
   const answers = useEstimates(head);
   const asked = new Set(head);
   const eta = (job: JobRow): JSX.Element =>
     asked.has(job.key) ? (
       <Eta answers={answers} job={job.key} />
+    ) : neverStarts(job) ? (
+      <span class="muted">never</span>
     ) : (
       <a href={jobLink(job.namespace, job.name)} tabIndex={-1} class="muted">
         see job

@@ -37,7 +37,8 @@ def counted(*rows: JobSummary) -> Totals:
 
 def test_who_waits_longest_and_who_is_next() -> None:
     waiting = [row(f"w{number:02}", since=f"2027-01-15T08:{number:02}:00Z", place=20 - number) for number in range(15)]
-    found = counted(*waiting, row("unplaced", since="2027-01-15T07:00:00Z"), row("held", JobState.HELD))
+    never = row("never", since="2027-01-15T09:00:00Z", place=1, reason="can never start: it asks for 64 cpu")
+    found = counted(*waiting, never, row("unplaced", since="2027-01-15T07:00:00Z"), row("held", JobState.HELD))
     assert [one.name for one in found.longest][:3] == ["unplaced", "w00", "w01"]
     assert [one.name for one in found.next] == [f"w{number:02}" for number in range(14, 4, -1)]
     assert len(found.longest) == 10

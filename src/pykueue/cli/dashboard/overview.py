@@ -13,6 +13,7 @@ from pykueue.api.names import GPU, GPU_SHARE
 from pykueue.api.trees import Tree, mapping, text
 from pykueue.base.struct import Frozen, Wire
 from pykueue.cli.dashboard.changes import Occurrence
+from pykueue.cli.follow.reasons import NEVER
 from pykueue.cli.queues.policies import Policy
 from pykueue.cli.queues.quotas import whole_amount
 from pykueue.cli.queues.usage import Usage
@@ -189,7 +190,11 @@ def totals(rows: Mapping[str, JobSummary], places: Mapping[str, int | None]) -> 
         part = [(key, rows[key]) for key in keys[start : start + STEP_ROWS] if key in rows]
         pending = [(key, row) for key, row in part if row.state is JobState.PENDING]
         longest = nsmallest(SHOWN, (*longest, *(row for _, row in pending)), key=waiting_since)
-        placed = [(place, row.since, row) for key, row in pending if (place := places.get(key))]
+        placed = [
+            (place, row.since, row)
+            for key, row in pending
+            if (place := places.get(key)) and not row.reason.startswith(NEVER)
+        ]
         following = nsmallest(SHOWN, (*following, *placed), key=in_line)
         for key, row in part:
             states[row.state] += 1
