@@ -51,6 +51,8 @@ class DevServer:
         """The calls that were made: their names, with their parameters or bodies."""
         self.refusals: dict[str, tuple[int, str]] = {}
         """Calls that are refused, with code and message; `stream` is one."""
+        self.unanswered: set[str] = set()
+        """Calls that get no answer while they are named here; `stream` is one that begins and then sends nothing."""
         self.streams: set[asyncio.Queue[tuple[str, Row] | None]] = set()
         self.transports: WeakSet[asyncio.Transport] = WeakSet()
         self.loop = asyncio.new_event_loop()
@@ -157,6 +159,7 @@ class DevServer:
         await response.prepare(request)
         queue: asyncio.Queue[tuple[str, Row] | None] = asyncio.Queue()
         try:
+            await self.answerable("stream")
             for event, data in self.snapshot():
                 await write(response, event, data)
             self.streams.add(queue)
@@ -191,6 +194,7 @@ class DevServer:
             return refused
         body = await request.json() if request.method == "POST" else dict(request.query)
         self.asked.append((name, body))
+        await self.answerable(name)
         if name == "explain" and body["kind"] == "clusterqueue":
             found = answers.queue_explanation(body["name"])
             return web.json_response({"lines": [found["tree"]["text"]], "object": found})
@@ -202,6 +206,11 @@ class DevServer:
         if job is None:
             return web.json_response({"message": f"there is no job {body.get('name', '')}"}, status=404)
         return self.about(name, job)
+
+    async def answerable(self, name: str) -> None:
+        """Return once a call is to be answered."""
+        while name in self.unanswered:
+            await asyncio.sleep(0.05)
 
     def about(self, name: str, job: Row) -> web.Response:
         """The answer to a call about a job."""

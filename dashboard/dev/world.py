@@ -307,7 +307,7 @@ def small(now: datetime) -> World:
         requests={"cpu": "1", "memory": "1Gi"},
         submitted=ago(86_000),
         since=ago(86_000),
-        reason="held by its owner",
+        reason="held by its owner; `pykueue release` queues it again",
         **speech,
     )
     world.finished = [*finished_jobs(world, random.Random(2), 60, ("vision", "speech", "teaching"), 6 * 3600)]

@@ -34,6 +34,19 @@ def test_filters_are_part_of_the_address(open_page: Open, server: DevServer) -> 
     expect(other.get_by_text("No job matches these filters")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [705, 780, 900, 1000, 1160])
+def test_names_are_readable_in_a_window_of_any_width(open_page: Open, server: DevServer, width: int) -> None:
+    page = open_page("#/jobs", viewport={"width": width, "height": 800})
+    views = {"#/jobs": "Jobs", "#/queue/vision": "Running jobs", "#/": "Cohorts and queues with their quotas"}
+    for address, table in views.items():
+        page.goto(server.url + address)
+        cell = page.get_by_role("grid", name=table).locator("td:has(a:not([href*=state]))").first
+        expect(cell).to_be_visible()
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["width"] >= 130, f"{table}: {box['width']} px"
+
+
 def test_columns_sort(open_page: Open) -> None:
     page = open_page("#/jobs?state=PENDING")
     page.get_by_role("button", name="Job", exact=True).click()
@@ -99,6 +112,13 @@ def test_several_jobs_are_cancelled_at_once(open_page: Open, server: DevServer) 
     expect(page.get_by_text("Cancel: done for 2 jobs.")).to_be_visible()
     expect(page.get_by_text("No job matches these filters")).to_be_visible()
     assert "speech/decode" not in server.world.jobs
+
+
+def test_a_held_job_says_which_button_releases_it(open_page: Open) -> None:
+    page = open_page("#/job/speech/sweep")
+    why = page.get_by_role("region", name="Why", exact=True)
+    expect(why).to_contain_text("Held. Press Release to queue it again.")
+    assert "pykueue release" not in page.locator("main").inner_text()
 
 
 def test_a_refused_act_says_why(open_page: Open, server: DevServer) -> None:

@@ -45,6 +45,74 @@ def test_a_server_that_goes_away_and_returns(open_page: Open, server: DevServer)
     expect(page.get_by_role("link", name="3 Pending")).to_be_visible()
 
 
+def test_a_page_is_live_only_once_it_has_the_data_of_its_new_connection(open_page: Open, server: DevServer) -> None:
+    page = open_page()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    server.stop()
+    expect(page.get_by_text("Stale", exact=True)).to_be_visible()
+    server.unanswered.add("stream")
+    with page.expect_response("**/ui/api/stream"):
+        server.start()
+    page.wait_for_timeout(500)
+    expect(page.get_by_text("Stale", exact=True)).to_be_visible()
+    server.unanswered.clear()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+def test_nothing_can_be_done_while_the_page_is_out_of_date(open_page: Open, server: DevServer) -> None:
+    page = open_page("#/job/vision/augment")
+    button = page.get_by_role("button", name="Cancel…")
+    expect(button).to_be_enabled()
+    button.click()
+    confirm = page.get_by_role("button", name="Cancel job")
+    server.world.meta["stale"] = "the server does not respond; waiting for it"
+    server.send("overview", server.world.overview())
+    expect(confirm).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(button).to_be_disabled()
+    page.goto(server.url + "#/whatif?set=clusterqueue%2Fvision.cpu%3D12")
+    expect(page.get_by_text("1 would be evicted")).to_be_visible()
+    expect(page.get_by_role("button", name="Review and apply…")).to_be_disabled()
+    server.world.meta["stale"] = ""
+    server.send("overview", server.world.overview())
+    expect(page.get_by_role("button", name="Review and apply…")).to_be_enabled()
+    page.goto(server.url + "#/job/vision/augment")
+    expect(button).to_be_enabled()
+    server.stop()
+    expect(button).to_be_disabled()
+
+
+def test_escape_ends_a_call_that_gets_no_answer(open_page: Open, server: DevServer) -> None:
+    server.unanswered |= {"act", "apply"}
+    page = open_page("#/job/vision/augment")
+    page.get_by_role("button", name="Hold…").click()
+    page.get_by_role("button", name="Hold job").click()
+    expect(page.get_by_role("button", name="Working…")).to_be_visible()
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/act")):
+        page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("Stopped waiting for the answer.")).to_be_visible()
+    page.goto(server.url + "#/whatif?set=clusterqueue%2Fvision.cpu%3D12")
+    page.get_by_role("button", name="Review and apply…").click()
+    page.get_by_role("button", name="Apply change").click()
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/apply")):
+        page.get_by_role("button", name="Stop waiting").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    server.unanswered.clear()
+
+
+def test_a_command_that_was_ended_is_to_be_run_again(open_page: Open, server: DevServer) -> None:
+    page = open_page()
+    hint = page.get_by_text("If you ended pykueue dashboard, run it again.")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    server.stop()
+    expect(page.get_by_text("Stale since")).to_be_visible()
+    expect(hint).to_be_visible(timeout=60_000)
+    server.start()
+    page.get_by_role("button", name="Try now").click()
+    expect(hint).to_have_count(0)
+
+
 def test_the_reader_need_not_wait_for_the_next_attempt(open_page: Open, server: DevServer) -> None:
     page = open_page()
     server.refusals["stream"] = (503, "this replica does not lead")

@@ -16,7 +16,7 @@ def panel(page: Page, title: str) -> str:
 def test_three_questions_are_answered_without_a_click(open_page: Open) -> None:
     page = open_page()
     full = panel(page, "Is it full?")
-    assert "In part: no gpu is free." in full
+    assert "GPU is full; CPU and memory are free." in full
     assert "16.5 of 20" in full
     longest = panel(page, "Who waits longest, and why?")
     assert longest.index("pretrain-large") < longest.index("eval-nightly")
@@ -88,6 +88,15 @@ def test_queues_without_quota_are_those_of_a_user_without_rights(open_page: Open
     )
     assert cells.all_inner_texts()[4:6] == ["10", "\u2013"]
     assert "No quotas are known." in panel(page, "Is it full?")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "From the jobs that exist;"), (1, "and the last finished job;"), (2, "and the last 2 finished jobs;")],
+)
+def test_the_plot_says_from_which_jobs_it_is(open_page: Open, server: DevServer, count: int, words: str) -> None:
+    server.world.finished = server.world.finished[:count]
+    expect(open_page().get_by_role("region", name="Running and waiting jobs over time")).to_contain_text(words)
 
 
 @pytest.mark.parametrize("server", ["large"], indirect=True)

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.dev import answers
 from dashboard.dev.server import DevServer
 from dashboard.dev.world import HOSTILE
 from tests.browser.conftest import Open
@@ -21,6 +22,28 @@ def test_a_queue_shows_its_line_in_order_with_reasons_and_estimates(open_page: O
     expect(page.get_by_text("takes its own quota back from those that borrow it")).to_be_visible()
     quota = page.get_by_role("region", name="Quota").get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
     assert quota == ["default", "cpu", "", "10", "8", "2", "8", "none"]
+
+
+def test_no_estimate_is_asked_of_a_job_that_can_never_start(open_page: Open, server: DevServer) -> None:
+    server.world.jobs["vision/pretrain-large"]["reason"] = "can never start: it asks for 64 cpu"
+    page = open_page("#/queue/vision")
+    rows = page.get_by_role("grid", name="Waiting jobs in order").locator("tbody").get_by_role("row")
+    expect(rows.nth(1).get_by_role("gridcell").nth(5)).to_contain_text(":")
+    expect(rows.nth(0).get_by_role("gridcell").nth(5)).to_have_text("never")
+    assert [body["name"] for name, body in server.asked if name == "eta"] == ["eval-nightly"]
+
+
+def test_nothing_is_claimed_about_quota_that_the_answer_does_not_mention(
+    open_page: Open, server: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explained = answers.queue_explanation
+    monkeypatch.setattr(answers, "queue_explanation", lambda name: {**explained(name), "borrowers": [], "lenders": []})
+    page = open_page("#/queue/vision")
+    borrows = page.get_by_role("region", name="Who borrows from whom")
+    expect(borrows).to_contain_text("No other queue of its cohort borrows.")
+    assert "unused" not in borrows.inner_text()
+    page.goto(server.url + "#/queue/teaching")
+    expect(borrows).to_contain_text("It is in no cohort")
 
 
 def test_a_queue_that_does_not_exist_says_so(open_page: Open, server: DevServer) -> None:
@@ -117,3 +140,42 @@ def test_names_from_data_stay_text(open_page: Open, server: DevServer) -> None:
     page.goto(server.url)
     expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     expect(page.get_by_text("abc\\u202egnp.exe").first).to_be_visible()
+
+
+def own_only(server: DevServer) -> None:
+    """What a user gets who may list the jobs of one namespace only."""
+    server.world.meta["namespace"] = "vision"
+    for key in [key for key in server.world.jobs if not key.startswith("vision/")]:
+        del server.world.jobs[key]
+
+
+def test_a_machine_of_which_only_own_jobs_are_listed_claims_nothing_about_others(
+    open_page: Open, server: DevServer
+) -> None:
+    own_only(server)
+    machine = server.world.machine
+    assert machine is not None
+    machine["cpus"] = {"capacity": 20_000, "used": 16_500, "own": 10_000}
+    machine["memory"] = {"capacity": 2**34, "used": None, "own": 2**33}
+    machine |= {"gpus": machine["gpus"][:3] + machine["gpus"][4:], "gpusFree": None, "users": machine["users"][:2]}
+    page = open_page("#/machine")
+    cores = page.get_by_role("region", name="Cores")
+    expect(cores).to_contain_text("16.5 of 20 in use")
+    expect(cores).to_contain_text("3.5 free; 10 of what is in use is yours")
+    memory = page.get_by_role("region", name="Memory")
+    expect(memory).to_contain_text("Your jobs use 8Gi of 16Gi")
+    expect(memory).not_to_contain_text("free")
+    gpus = page.get_by_role("region", name="GPUs")
+    expect(gpus).to_contain_text("3 of 5 yours")
+    expect(gpus).not_to_contain_text("free")
+    expect(page.get_by_role("region", name="Users")).to_contain_text("only those of namespace vision")
+
+
+def test_a_queue_of_which_only_own_jobs_are_listed_counts_those_of_others(open_page: Open, server: DevServer) -> None:
+    own_only(server)
+    del server.world.jobs["vision/augment"]
+    page = open_page("#/queue/vision")
+    expect(page.get_by_role("region", name="Waiting, in order")).to_contain_text("2 of yours, 0 of others")
+    expect(page.get_by_role("region", name="Running", exact=True)).to_contain_text("2 of yours, 1 of others")
+    page.goto(server.url + "#/queue/speech")
+    expect(page.get_by_text("None of your jobs waits in this queue; 2 jobs of others wait.")).to_be_visible()

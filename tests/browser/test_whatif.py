@@ -74,3 +74,29 @@ def test_a_mistake_is_shown_in_the_words_of_the_server(open_page: Open, server: 
     server.refusals["preview"] = (422, "there is no cpus in it; did you mean cpu?")
     page = open_page("#/whatif?set=clusterqueue%2Fvision.cpus%3D12")
     expect(page.get_by_role("alert").filter(has_text="did you mean cpu?")).to_be_visible()
+    expect(page.get_by_role("button", name="Review and apply…")).to_be_disabled()
+
+
+def test_the_result_of_an_older_value_is_marked(open_page: Open, server: DevServer) -> None:
+    page = open_page("#/whatif?queue=vision&set=clusterqueue%2Fvision.cpu%3D12")
+    result = page.get_by_role("region", name="What would happen")
+    button = page.get_by_role("button", name="Review and apply…")
+    expect(result).to_contain_text("1 would be evicted")
+    expect(button).to_be_enabled()
+    server.unanswered.add("preview")
+    field = page.get_by_role("textbox", name="Nominal").first
+    field.fill("13")
+    field.press("Enter")
+    expect(result).to_contain_text("Below is the result before your last change.")
+    expect(button).to_be_disabled()
+    server.unanswered.clear()
+    expect(button).to_be_enabled()
+    expect(result).not_to_contain_text("before your last change")
+
+
+def test_who_may_not_preview_reads_one_sentence(open_page: Open, server: DevServer) -> None:
+    server.world.meta["can"]["apply"] = False
+    server.refusals["preview"] = (403, 'clusterpreviews.query.pykueue.io is forbidden: User "ann" cannot create')
+    page = open_page("#/whatif?set=clusterqueue%2Fvision.cpu%3D12")
+    expect(page.get_by_text("Only administrators can preview changes.")).to_be_visible()
+    assert "forbidden" not in page.locator("main").inner_text()

@@ -233,7 +233,7 @@ async def test_who_can_only_look_cannot_act() -> None:
     desk = Desk(view_only=True)
     sent = {**desk.proof, "content-type": "application/json"}
     refused = await desk.ask("POST", "/ui/api/act", sent, b"{}")
-    assert (refused.code, said(refused)) == (403, {"message": "this session can only look (--view-only)"})
+    assert (refused.code, said(refused)) == (403, {"message": "this session is view-only (--view-only)"})
     assert desk.site.asked == []
     assert (await desk.ask("POST", "/ui/api/preview", sent, b"{}")).code == 200
     assert (await desk.ask("GET", "/ui/api/look", desk.proof)).code == 200

@@ -2,6 +2,7 @@
 import type { Diff, Estimate, Explained, History, JobObjects, Moment, PreviewStatus } from "./types";
 
 const BASE = "/ui/api/";
+export const UNANSWERED = "the server does not respond";
 
 /** A response that is no success: its code, and the server's sentence. */
 export class CallError extends Error {
@@ -43,7 +44,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
     });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new CallError(0, "the server does not respond");
+    throw new CallError(0, UNANSWERED);
   }
   if (response.ok) return response;
   const message = await messageOf(response);
@@ -100,10 +101,10 @@ export async function logs(namespace: string, name: string, signal?: AbortSignal
   return (await send(`logs?${query}`, signal ? { signal } : {})).text();
 }
 
-export const act = (verb: Verb, namespace: string, name: string): Promise<{ said?: string }> =>
-  post("act", { verb, namespace, name });
+export const act = (verb: Verb, namespace: string, name: string, signal?: AbortSignal): Promise<{ said?: string }> =>
+  post("act", { verb, namespace, name }, signal);
 
 export const diff = (set: string[], signal?: AbortSignal): Promise<Diff> => get("diff", { set }, signal);
 
-export const apply = (set: readonly string[], seen: unknown): Promise<{ said?: string }> =>
-  post("apply", { set, seen });
+export const apply = (set: readonly string[], seen: unknown, signal?: AbortSignal): Promise<{ said?: string }> =>
+  post("apply", { set, seen }, signal);

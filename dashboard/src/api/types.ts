@@ -93,6 +93,8 @@ export interface Meta {
   asOf: string;
   stale: string;
   notes: string[];
+  /** The only namespace whose jobs the user may list; empty if that is all. */
+  namespace?: string;
   can: { cancel: boolean; hold: boolean; apply: boolean; logs: boolean };
 }
 
@@ -123,8 +125,11 @@ export interface Gpu {
 /** Something of which there is a fixed amount; cpu in thousandths. */
 export interface Capacity {
   capacity?: number;
-  used?: number;
+  /** Null if only what the user's own jobs request is known. */
+  used?: number | null;
   free?: number;
+  /** What the user's own jobs request, if those of others are not listed. */
+  own?: number | null;
 }
 
 export interface MachineUser {
@@ -141,6 +146,8 @@ export interface Machine {
   cpus?: Capacity | null;
   memory?: Capacity | null;
   gpus?: Gpu[];
+  /** Null if it is not known which GPUs the jobs of others have. */
+  gpusFree?: number | null;
   disk?: Capacity | null;
   users?: MachineUser[];
 }
@@ -187,6 +194,7 @@ export interface Explanation {
   lenders?: Neighbour[];
   holders?: HolderRow[];
   holding?: number;
+  pending?: { count: number };
   holdersOfOtherNamespaces?: number;
   obstacle?: string;
 }

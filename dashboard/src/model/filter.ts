@@ -29,10 +29,14 @@ export function keyOf(job: { namespace: string; name: string }): string {
   return `${job.namespace}/${job.name}`;
 }
 
+const HELD = "held by its owner; `pykueue release` queues it again";
+
 /** A summary as a row. The parsed object is ours, so it is completed in place: copies of 50,000 would be slow. */
 export function rowOf(job: JobSummary): JobRow {
   const row = job as JobRow;
   row.key = keyOf(job);
+  // The page has a button for what the command does.
+  if (row.reason === HELD) row.reason = "held by its owner";
   row.haystack = `${row.key} ${job.reason ?? ""}`.toLowerCase();
   row.reasonGroup = reasonGroup(job.reason);
   row.submittedMillis = Date.parse(job.submitted || job.since || "") || 0;

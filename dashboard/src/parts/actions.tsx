@@ -7,8 +7,9 @@ import type { JobState, JobSummary, Meta } from "../api/types";
 import { keyOf } from "../model/filter";
 import { counted } from "../model/text";
 import { errorText } from "../state/hooks";
+import { useLive } from "../state/live";
 import { notify } from "../state/notices";
-import { Dialog } from "./dialog";
+import { Dialog, UNKNOWN_END } from "./dialog";
 import { JobLink, Name } from "./text";
 
 interface VerbWords {
@@ -29,16 +30,17 @@ const VERBS: Record<Verb, VerbWords> = {
     label: "Hold",
     danger: false,
     states: new Set<JobState>(["PENDING", "RUNNING", "FAILING"]),
-    effect: "The job leaves the line and starts only once it is released. If it runs, it is stopped.",
+    effect: "The job leaves the queue and starts only once it is released. If it runs, it is stopped.",
   },
   release: {
     label: "Release",
     danger: false,
     states: new Set<JobState>(["HELD"]),
-    effect: "The job returns to the line of its queue.",
+    effect: "The job returns to its queue.",
   },
 };
 const SHOWN_MAX = 8;
+export const OUT_OF_DATE = "The page is out of date; wait until it is live again.";
 
 /** The verbs that the session allows, whatever the job. */
 export function allowedVerbs(meta: Meta | undefined): Verb[] {
@@ -64,6 +66,7 @@ export function Actions({
   const [asked, setAsked] = useState<{ verb: Verb; jobs: JobSummary[] } | null>(null);
   const verbs = allowedVerbs(meta).map((verb) => ({ verb, fits: jobs.filter((job) => applies(verb, job)) }));
   const shown = verbs.filter(({ fits }) => fits.length > 0);
+  const { stale } = useLive("connection", "overview");
   if (shown.length === 0 && !asked) return null;
   return (
     <span class="actions">
@@ -72,6 +75,8 @@ export function Actions({
           key={verb}
           type="button"
           class={VERBS[verb].danger ? "danger-text" : ""}
+          disabled={stale}
+          title={stale ? OUT_OF_DATE : undefined}
           onClick={() => setAsked({ verb, jobs: fits })}
         >
           {VERBS[verb].label}
@@ -84,12 +89,18 @@ export function Actions({
 }
 
 function Confirmation({ verb, jobs, onClose }: { verb: Verb; jobs: JobSummary[]; onClose: () => void }): JSX.Element {
-  const [busy, setBusy] = useState(false);
+  const [calling, setCalling] = useState<AbortController | null>(null);
+  const { stale } = useLive("connection", "overview");
   const words = VERBS[verb];
   const one = jobs[0];
   const confirmed = async (): Promise<void> => {
-    setBusy(true);
-    await carryOut(verb, jobs);
+    const controller = new AbortController();
+    setCalling(controller);
+    await carryOut(verb, jobs, controller.signal);
+    if (!controller.signal.aborted) onClose();
+  };
+  const close = (): void => {
+    calling?.abort();
     onClose();
   };
   const title = jobs.length === 1 ? `${words.label} this job?` : `${words.label} ${counted(jobs.length, "job")}?`;
@@ -99,10 +110,12 @@ function Confirmation({ verb, jobs, onClose }: { verb: Verb; jobs: JobSummary[];
       title={title}
       confirm={confirm}
       danger={words.danger}
-      busy={busy}
+      busy={calling !== null}
+      disabled={stale}
       onConfirm={() => void confirmed()}
-      onClose={onClose}
+      onClose={close}
     >
+      {stale && !calling && <p class="muted">{OUT_OF_DATE}</p>}
       <ul class="plain">
         {jobs.slice(0, SHOWN_MAX).map((job) => (
           <li key={keyOf(job)}>
@@ -121,17 +134,22 @@ function Confirmation({ verb, jobs, onClose }: { verb: Verb; jobs: JobSummary[];
   );
 }
 
-async function carryOut(verb: Verb, jobs: JobSummary[]): Promise<void> {
+async function carryOut(verb: Verb, jobs: JobSummary[], signal: AbortSignal): Promise<void> {
   const failed: string[] = [];
   let said = "";
+  let done = 0;
   for (const job of jobs) {
     try {
-      said = (await act(verb, job.namespace, job.name)).said ?? "";
+      said = (await act(verb, job.namespace, job.name, signal)).said ?? "";
+      done += 1;
     } catch (error) {
+      if (signal.aborted) {
+        notify(UNKNOWN_END, true);
+        break;
+      }
       failed.push(`${keyOf(job)}: ${errorText(error)}`);
     }
   }
-  const done = jobs.length - failed.length;
   if (done === 1 && said) notify(said);
   else if (done > 0) notify(`${VERBS[verb].label}: done for ${counted(done, "job")}.`);
   for (const one of failed.slice(0, 3)) notify(`${VERBS[verb].label} failed for ${one}`, true);

@@ -1,11 +1,15 @@
 // Whether what the page shows is still true, and since when it may not be.
 import type { JSX } from "preact";
+import { UNANSWERED } from "../api/calls";
 import { durationText } from "../model/amounts";
 import { clockText, now } from "../model/times";
 import { useTick } from "../state/hooks";
 import { live, useLive } from "../state/live";
 import { Icon } from "./icon";
 import { Name } from "./text";
+
+/** So long after a server was last heard, it has hardly just been restarted. */
+const LONG_MILLIS = 15_000;
 
 /** A word in the header. */
 export function LiveSign(): JSX.Element {
@@ -63,13 +67,24 @@ function Lost({ since, nextTry, problem }: { since: number; nextTry: number; pro
       <Icon name="failing" tone="tone-bad" />
       <span>
         Stale since {clockText(new Date(since).toISOString(), true, now())}: <Name text={problem} most={300} />.{" "}
-        <Countdown nextTry={nextTry} />
+        <Countdown nextTry={nextTry} /> <Ended since={since} problem={problem} />
       </span>
       <button type="button" onClick={() => live.retry()}>
         Try now
       </button>
     </p>
   );
+}
+
+/** What to do when the command that serves the page seems to have ended: that serves it by HTTP, `pykueue up` does not. */
+function Ended({ since, problem }: { since: number; problem: string }): JSX.Element | null {
+  useTick();
+  const long = Date.now() - since > LONG_MILLIS && problem === UNANSWERED && location.protocol === "http:";
+  return long ? (
+    <>
+      If you ended <code>pykueue dashboard</code>, run it again.
+    </>
+  ) : null;
 }
 
 /** Hidden from screen readers, which would read it out every second. */

@@ -13,7 +13,10 @@ interface DialogProps {
   onClose: () => void;
 }
 
-/** A modal dialog. The browser keeps the focus inside and returns it; Escape closes it. */
+/** What is said when the reader does not wait for an answer: what was asked may have been done. */
+export const UNKNOWN_END = "Stopped waiting for the answer. Look whether it was done before you try again.";
+
+/** A modal dialog. The browser keeps the focus inside and returns it; Escape closes it, and ends a call that is made. */
 export function Dialog(props: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -28,15 +31,15 @@ export function Dialog(props: DialogProps): JSX.Element {
   }, []);
   const cancelled = (event: Event): void => {
     event.preventDefault();
-    if (!props.busy) props.onClose();
+    props.onClose();
   };
   return (
     <dialog ref={element} aria-labelledby="dialog-title" onCancel={cancelled}>
       <h2 id="dialog-title">{props.title}</h2>
       <div class="dialog-body">{props.children}</div>
       <div class="dialog-foot">
-        <button type="button" onClick={props.onClose} disabled={props.busy}>
-          Back
+        <button type="button" onClick={props.onClose}>
+          {props.busy ? "Stop waiting" : "Back"}
         </button>
         <button
           type="button"

@@ -7,8 +7,10 @@ import { resourceText } from "../model/amounts";
 import { diffKind, EFFECTS } from "../model/changes";
 import { counted, printable } from "../model/text";
 import { errorText, useCall } from "../state/hooks";
+import { useLive } from "../state/live";
 import { notify } from "../state/notices";
-import { Dialog } from "./dialog";
+import { OUT_OF_DATE } from "./actions";
+import { Dialog, UNKNOWN_END } from "./dialog";
 import { Icon } from "./icon";
 import { Empty, JobLink, Name, Panel, Problem, QueueLink, Wide } from "./text";
 
@@ -52,29 +54,53 @@ export function PreviewPanel({
           Change something, and this says at once who would start, who would be evicted, and who would move in line.
         </Empty>
       ) : (
-        <Result key={settled ? "some" : "none"} sets={settled ? settled.split("\n") : []} moving={wanted !== settled} />
+        <Result
+          key={settled ? "some" : "none"}
+          sets={settled ? settled.split("\n") : []}
+          moving={wanted !== settled}
+          apply={(ready) => <Apply sets={sets} meta={meta} ready={ready} onApplied={onApplied} />}
+        />
       )}
-      {sets.length > 0 && <Apply sets={sets} meta={meta} onApplied={onApplied} />}
     </Panel>
   );
 }
 
-function Result({ sets, moving }: { sets: string[]; moving: boolean }): JSX.Element {
+interface ResultProps {
+  sets: string[];
+  moving: boolean;
+  /** Draws the way to apply the change; it is open once the server has accepted the values. */
+  apply: (ready: boolean) => JSX.Element;
+}
+
+function Result({ sets, moving, apply }: ResultProps): JSX.Element {
   const found = useCall(sets.join("\n"), async (signal) => (sets.length ? preview(sets, signal) : null));
   const busy = found.loading || moving;
+  const denied = found.status === 403;
   return (
-    <div aria-busy={busy} class={busy ? "busy" : ""}>
+    <>
       <div role="status">
-        {found.error && !busy ? (
+        {busy ? (
+          <Empty>
+            Running the scheduler on a copy…
+            {found.value && !found.error && " Below is the result before your last change."}
+          </Empty>
+        ) : denied ? (
+          <Empty>Only administrators can preview changes.</Empty>
+        ) : found.error ? (
           <Problem text={found.error} />
-        ) : found.value ? (
-          <p class="answer">{summary(found.value)}</p>
         ) : (
-          <Empty>Running the scheduler on a copy…</Empty>
+          found.value && <p class="answer">{summary(found.value)}</p>
         )}
       </div>
-      {found.value && !found.error && <Effects found={found.value} />}
-    </div>
+      {found.value && !found.error && (
+        <div aria-busy={busy} class={busy ? "busy" : ""}>
+          {busy && <p class="answer">{summary(found.value)}</p>}
+          <Effects found={found.value} />
+        </div>
+      )}
+      {/* Who may not preview may still apply: the server judges the change, and its diff is shown. */}
+      {apply(!busy && (!found.error || denied))}
+    </>
   );
 }
 
@@ -202,15 +228,29 @@ function QueueChanges({ queues }: { queues: QueueChange[] }): JSX.Element {
   );
 }
 
-function Apply({ sets, meta, onApplied }: { sets: string[]; meta: Meta; onApplied: () => void }): JSX.Element {
+interface ApplyProps {
+  sets: string[];
+  meta: Meta;
+  ready: boolean;
+  onApplied: () => void;
+}
+
+function Apply({ sets, meta, ready, onApplied }: ApplyProps): JSX.Element {
   const [asked, setAsked] = useState(false);
+  const { stale } = useLive("connection", "overview");
   const close = (): void => setAsked(false);
-  if (meta.viewOnly) return <p class="muted">This session can only look, so the change cannot be applied here.</p>;
+  if (meta.viewOnly) return <p class="muted">This session is view-only, so the change cannot be applied here.</p>;
   if (!meta.can.apply)
     return <p class="muted">You may not change these objects. Send the address of this page to someone who may.</p>;
   return (
     <div class="apply">
-      <button type="button" class="primary" onClick={() => setAsked(true)}>
+      <button
+        type="button"
+        class="primary"
+        onClick={() => setAsked(true)}
+        disabled={!ready || stale}
+        title={stale ? OUT_OF_DATE : undefined}
+      >
         Review and apply…
       </button>
       {asked && (
@@ -237,30 +277,36 @@ function ApplyDialog({
   onApplied: () => void;
 }): JSX.Element {
   const [attempt, setAttempt] = useState(0);
-  const [busy, setBusy] = useState(false);
+  const [calling, setCalling] = useState<AbortController | null>(null);
+  const { stale } = useLive("connection", "overview");
   const [problem, setProblem] = useState("");
   const found = useCall(String(attempt), (signal) => diff(sets, signal));
   const confirmed = async (seen: unknown): Promise<void> => {
-    setBusy(true);
+    const controller = new AbortController();
+    setCalling(controller);
     setProblem("");
     try {
-      notify((await apply(sets, seen)).said || "The change is applied.");
+      notify((await apply(sets, seen, controller.signal)).said || "The change is applied.");
       onApplied();
     } catch (error) {
+      if (controller.signal.aborted) return notify(UNKNOWN_END, true);
       const changed = error instanceof CallError && error.status === 409;
       setProblem(changed ? `${errorText(error)}. The diff below is new: look at it again.` : errorText(error));
       if (changed) setAttempt(attempt + 1);
-      setBusy(false);
+      setCalling(null);
     }
   };
   return (
     <Dialog
       title="Apply this change?"
       confirm="Apply change"
-      busy={busy}
-      disabled={!found.value || found.loading}
+      busy={calling !== null}
+      disabled={!found.value || found.loading || stale}
       onConfirm={() => void confirmed(found.value?.seen)}
-      onClose={onClose}
+      onClose={() => {
+        calling?.abort();
+        onClose();
+      }}
     >
       {problem && <Problem text={problem} />}
       {found.value ? (

@@ -203,8 +203,14 @@ function wideColumns(toggle: (node: TreeNode) => void): Column<TreeLine>[] {
     { id: "bar", title: "Use", cell: (line) => <Bar usage={line.usage} /> },
     { id: "used", title: "Used", numeric: true, cell: (line) => amountText(line.usage.used, line.usage.unit) },
     { id: "nominal", title: "Nominal", numeric: true, cell: (line) => amountText(line.usage.nominal, line.usage.unit) },
-    { id: "borrowed", title: "Borrowed", numeric: true, cell: (line) => some(line.usage.borrowed, line.usage) },
-    { id: "lent", title: "Lent", numeric: true, cell: (line) => some(line.usage.lent, line.usage) },
+    {
+      id: "borrowed",
+      title: "Borrowed",
+      numeric: true,
+      optional: true,
+      cell: (line) => some(line.usage.borrowed, line.usage),
+    },
+    { id: "lent", title: "Lent", numeric: true, optional: true, cell: (line) => some(line.usage.lent, line.usage) },
     {
       id: "running",
       title: "Running",

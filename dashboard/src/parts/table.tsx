@@ -1,6 +1,7 @@
 // A table of which only the visible rows exist: 50,000 rows scroll as fast as 50.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useMedia } from "../state/hooks";
 import { Icon } from "./icon";
 
 export interface Column<T> {
@@ -9,6 +10,8 @@ export interface Column<T> {
   /** Draws a cell. Controls in it take `tabIndex`, so that only those of the current row are reached by Tab. */
   cell: (row: T, tabIndex: number) => ComponentChildren;
   numeric?: boolean;
+  /** Left out where there is no room for all columns, so that the names keep theirs. */
+  optional?: boolean;
   /** By which words of `sort` the column is sorted; absent if it is not. */
   sort?: string;
   /** Draws the heading in place of its title. */
@@ -40,7 +43,9 @@ export function windowOf(top: number, height: number, rowHeight: number, count: 
 }
 
 export function Table<T>(props: TableProps<T>): JSX.Element {
-  const { columns, rows, rowHeight } = props;
+  const { rows, rowHeight } = props;
+  const crowded = useMedia("(max-width: 1150px)");
+  const columns = crowded ? props.columns.filter((column) => !column.optional) : props.columns;
   const box = useRef<HTMLDivElement>(null);
   const [[first, last], setWindow] = useState<[number, number]>([0, 40]);
   const [current, setCurrent] = useState(0);

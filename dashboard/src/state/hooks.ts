@@ -55,7 +55,8 @@ export function useMedia(query: string): boolean {
   return matches;
 }
 
-export const useNarrow = (): boolean => useMedia("(max-width: 700px)");
+/** Whether a table has room for one column only; it needs more than a page without tables does. */
+export const useNarrow = (): boolean => useMedia("(max-width: 860px)");
 
 /** Sets the title of the document while the component is shown. */
 export function useTitle(title: string): void {
@@ -67,6 +68,8 @@ export function useTitle(title: string): void {
 export interface Loaded<T> {
   value: T | null;
   error: string;
+  /** The code of the error; 0 if there is none. */
+  status: number;
   loading: boolean;
 }
 
@@ -75,6 +78,7 @@ export function useCall<T>(key: string, call: (signal: AbortSignal) => Promise<T
   const [state, setState] = useState<Loaded<T> & { subject: string }>({
     value: null,
     error: "",
+    status: 0,
     loading: true,
     subject: key,
   });
@@ -83,12 +87,15 @@ export function useCall<T>(key: string, call: (signal: AbortSignal) => Promise<T
     let timer = 0;
     const load = (): void => {
       call(controller.signal).then(
-        (value) => setState({ value, error: "", loading: false, subject: key }),
+        (value) => setState({ value, error: "", status: 0, loading: false, subject: key }),
         (error: unknown) => {
           if (controller.signal.aborted) return;
           if (error instanceof CallError && error.status === 429)
             timer = window.setTimeout(load, error.retryAfter * 1000);
-          else setState((old) => ({ ...old, error: errorText(error), loading: false, subject: key }));
+          else {
+            const status = error instanceof CallError ? error.status : 0;
+            setState((old) => ({ ...old, error: errorText(error), status, loading: false, subject: key }));
+          }
         },
       );
     };
@@ -99,7 +106,8 @@ export function useCall<T>(key: string, call: (signal: AbortSignal) => Promise<T
       controller.abort();
     };
   }, [key]);
-  return state;
+  // An answer to another question is not that to this one, even before the effect has run.
+  return state.subject === key ? state : { ...state, loading: true };
 }
 
 export function errorText(error: unknown): string {

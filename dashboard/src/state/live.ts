@@ -26,6 +26,8 @@ class Live {
   /** Whether all jobs have arrived once. */
   complete = false;
   jobsVersion = 0;
+  /** What has arrived of the snapshot with which a connection begins. */
+  private fresh = { overview: false, jobs: false };
   private jobs = new Map<string, JobRow>();
   private incoming: Map<string, JobRow> | null = null;
   private finished = new Map<string, FinishedJob>();
@@ -88,8 +90,21 @@ class Live {
     return () => all.delete(listener);
   }
 
+  /** Whether what is shown may no longer be true. */
+  get stale(): boolean {
+    return this.connection.state !== "live" || Boolean(this.overview?.meta.stale);
+  }
+
+  /** The data are still those of the connection before, so the page is not live yet. */
   private connected(): void {
     this.incoming = null;
+    this.fresh = { overview: false, jobs: false };
+  }
+
+  /** The page is live once it has a whole snapshot; a server that has lost its own server sends only the overview. */
+  private settle(): void {
+    const waits = this.connection.state === "connecting" || this.connection.state === "lost";
+    if (!waits || !this.fresh.overview || !(this.fresh.jobs || this.overview?.meta.stale)) return;
     this.connection = { state: "live", heard: Date.now() };
     this.changed("connection");
   }
@@ -116,6 +131,7 @@ class Live {
       case "overview":
         this.overview = JSON.parse(event.data) as Overview;
         learnClock(this.overview.meta.asOf);
+        this.fresh.overview = true;
         this.changed("overview");
         break;
       case "jobs":
@@ -128,6 +144,7 @@ class Live {
         this.addFinished((JSON.parse(event.data) as { rows: FinishedJob[] }).rows);
         break;
     }
+    this.settle();
   }
 
   /** Until the first table is complete its rows are shown as they come; a later one replaces the whole. */
@@ -144,6 +161,7 @@ class Live {
       this.jobs = this.incoming;
       this.incoming = null;
       this.complete = true;
+      this.fresh.jobs = true;
     }
     this.jobsChanged();
   }

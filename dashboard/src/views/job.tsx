@@ -6,7 +6,7 @@ import type { FinishedJob, JobObjects, JobSummary, KubeEvent, Moment, Pod } from
 import { durationText, requestsText } from "../model/amounts";
 import { counted } from "../model/text";
 import { clockText } from "../model/times";
-import { Actions } from "../parts/actions";
+import { Actions, allowedVerbs } from "../parts/actions";
 import { Icon } from "../parts/icon";
 import { Sentences } from "../parts/sentences";
 import { Ago, Block, Clock, Empty, Name, Panel, Problem, QueueLink, State, Until, Wide, Words } from "../parts/text";
@@ -49,7 +49,11 @@ export function JobView({ namespace, name }: { namespace: string; name: string }
         complete && <p class="muted">The job is not among those that run or wait, nor among the last finished ones.</p>
       )}
       <div class="two">
-        <WhyPanel subject={subject} waits={job?.state === "PENDING"} />
+        <WhyPanel
+          subject={subject}
+          waits={job?.state === "PENDING"}
+          releasable={job?.reason === "held by its owner" && allowedVerbs(overview?.meta).includes("release")}
+        />
         <LifePanel subject={subject} />
       </div>
       <ObjectsPanel subject={subject} mayReadLogs={overview?.meta.can.logs ?? false} />
@@ -121,12 +125,21 @@ function FinishedFacts({ job }: { job: FinishedJob }): JSX.Element {
   return <Facts items={items} />;
 }
 
-function WhyPanel({ subject, waits }: { subject: Subject; waits: boolean }): JSX.Element {
+interface WhyPanelProps {
+  subject: Subject;
+  waits: boolean;
+  /** Whether its owner holds it, and the reader may release it. */
+  releasable: boolean;
+}
+
+function WhyPanel({ subject, waits, releasable }: WhyPanelProps): JSX.Element {
   const { namespace, name, version } = subject;
   const found = useCall(version, (signal) => explain("job", namespace, name, signal));
   return (
     <Panel title="Why" id="why-title">
-      {found.value?.object.tree ? (
+      {releasable ? (
+        <p class="answer">Held. Press Release to queue it again.</p>
+      ) : found.value?.object.tree ? (
         <Sentences tree={found.value.object.tree} subject={name} />
       ) : found.value ? (
         <Block text={found.value.lines.join("\n")} label="Explanation" />

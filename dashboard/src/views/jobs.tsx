@@ -330,10 +330,11 @@ function columnsFor(options: ColumnOptions): Column<JobRow>[] {
       sort: "queue",
       cell: (row, tab) => <QueueLink name={clusterQueueOf(row)} tabIndex={tab} />,
     },
-    { id: "owner", title: "Owner", sort: "owner", cell: (row) => <Name text={row.owner} most={40} /> },
+    { id: "owner", title: "Owner", optional: true, sort: "owner", cell: (row) => <Name text={row.owner} most={40} /> },
     {
       id: "asks",
       title: "Requests",
+      optional: true,
       cell: (row) => <Name text={requestsText(row.requests, row.requestsLeftOut)} most={80} />,
     },
     {

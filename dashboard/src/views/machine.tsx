@@ -25,19 +25,20 @@ export function MachineView(): JSX.Element {
   const disk = machine.disk
     ? { ...machine.disk, used: machine.disk.used ?? (machine.disk.capacity ?? 0) - (machine.disk.free ?? 0) }
     : null;
+  const only = overview.meta.namespace ?? "";
   return (
     <>
       <div class="title-line">
         <h1>{machine.name ? <Name text={machine.name} /> : "Machine"}</h1>
-        <span class="muted">of cores, memory and GPUs, what running jobs request counts as in use</span>
+        <span class="muted">"In use" means requested by running jobs.</span>
       </div>
       <div class="three">
         <Part title="Cores" id="cores-title" part={machine.cpus} unit="cpu" />
         <Part title="Memory" id="memory-title" part={machine.memory} unit="bytes" />
         <Part title="Disk" id="disk-title" part={disk} unit="bytes" />
       </div>
-      <GpuPanel gpus={machine.gpus ?? []} />
-      <UserPanel users={machine.users ?? []} />
+      <GpuPanel gpus={machine.gpus ?? []} free={machine.gpusFree} only={only} />
+      <UserPanel users={machine.users ?? []} only={only} />
     </>
   );
 }
@@ -53,19 +54,25 @@ function Part({
   part: Capacity | null | undefined;
   unit: Unit;
 }): JSX.Element {
-  const used = part?.used ?? 0,
-    capacity = part?.capacity ?? 0;
+  const capacity = part?.capacity ?? 0;
   const text = (value: number): string => amountText(value, unit);
   return (
     <Panel title={title} id={id}>
       {part && capacity > 0 ? (
-        <>
-          <p class="answer">
-            {text(used)} of {text(capacity)} in use
-          </p>
-          <Meter part={used} whole={capacity} label={`${percent(used, capacity)} % in use`} />
-          <p class="muted">{text(Math.max(0, capacity - used))} free</p>
-        </>
+        part.used === null ? (
+          <OwnPart own={part.own ?? 0} capacity={capacity} text={text} />
+        ) : (
+          <>
+            <p class="answer">
+              {text(part.used ?? 0)} of {text(capacity)} in use
+            </p>
+            <Meter part={part.used ?? 0} whole={capacity} label={`${percent(part.used ?? 0, capacity)} % in use`} />
+            <p class="muted">
+              {text(Math.max(0, capacity - (part.used ?? 0)))} free
+              {typeof part.own === "number" && `; ${text(part.own)} of what is in use is yours`}
+            </p>
+          </>
+        )
       ) : (
         <Empty>Not known.</Empty>
       )}
@@ -73,26 +80,39 @@ function Part({
   );
 }
 
-function GpuPanel({ gpus }: { gpus: Gpu[] }): JSX.Element {
-  const free = gpus.filter((gpu) => !gpu.job && !gpu.user).length;
+/** Of a user who may not learn what others use: nothing is said about what is free. */
+function OwnPart({
+  own,
+  capacity,
+  text,
+}: {
+  own: number;
+  capacity: number;
+  text: (value: number) => string;
+}): JSX.Element {
   return (
-    <Panel
-      title="GPUs"
-      id="gpus-title"
-      aside={
-        gpus.length > 0 && (
-          <span class="muted">
-            {free} of {gpus.length} free
-          </span>
-        )
-      }
-    >
+    <>
+      <p class="answer">
+        Your jobs use {text(own)} of {text(capacity)}
+      </p>
+      <Meter part={own} whole={capacity} label={`${percent(own, capacity)} % in use by your jobs`} />
+      <p class="muted">You may not see what others use.</p>
+    </>
+  );
+}
+
+function GpuPanel({ gpus, free, only }: { gpus: Gpu[]; free: number | null | undefined; only: string }): JSX.Element {
+  const used = gpus.filter((gpu) => gpu.job || gpu.user).length;
+  const known = free === undefined ? gpus.length - used : free;
+  const count = known === null ? `${used} of ${gpus.length} yours` : `${known} of ${gpus.length} free`;
+  return (
+    <Panel title="GPUs" id="gpus-title" aside={gpus.length > 0 && <span class="muted">{count}</span>}>
       {gpus.length === 0 ? (
         <Empty>The machine has no GPUs that pykueue manages.</Empty>
       ) : (
         <ul class="gpus">
           {gpus.map((gpu, index) => (
-            <GpuItem key={index} gpu={gpu} />
+            <GpuItem key={index} gpu={gpu} unused={only && known !== gpus.length - used ? "not yours" : "free"} />
           ))}
         </ul>
       )}
@@ -100,7 +120,7 @@ function GpuPanel({ gpus }: { gpus: Gpu[] }): JSX.Element {
   );
 }
 
-function GpuItem({ gpu }: { gpu: Gpu }): JSX.Element {
+function GpuItem({ gpu, unused }: { gpu: Gpu; unused: string }): JSX.Element {
   const [namespace = "", ...rest] = (gpu.job ?? "").split("/");
   const name = rest.join("/");
   return (
@@ -112,17 +132,22 @@ function GpuItem({ gpu }: { gpu: Gpu }): JSX.Element {
           {gpu.job && <> {name ? <JobLink namespace={namespace} name={name} /> : <Name text={gpu.job} />}</>}
         </span>
       ) : (
-        <span class="muted">free</span>
+        <span class="muted">{unused}</span>
       )}
     </li>
   );
 }
 
-function UserPanel({ users }: { users: MachineUser[] }): JSX.Element {
+function UserPanel({ users, only }: { users: MachineUser[]; only: string }): JSX.Element {
+  const aside = only && (
+    <span class="muted">
+      only those of namespace <Name text={only} most={64} />
+    </span>
+  );
   return (
-    <Panel title="Users" id="users-title">
+    <Panel title="Users" id="users-title" aside={aside}>
       {users.length === 0 ? (
-        <Empty>No user has a job.</Empty>
+        <Empty>{only ? "You have no job; those of others are not listed." : "No user has a job."}</Empty>
       ) : (
         <Wide label="Users">
           <table class="plain-table">

@@ -87,13 +87,25 @@ function CountStrip({ counts }: { counts: Counts }): JSX.Element {
   );
 }
 
+const NAMES: Record<string, string> = { cpu: "CPU", gpu: "GPU" };
+
+/** "CPU and GPU are", "memory is". */
+function subject(some: readonly Total[]): string {
+  const names = some.map((total) => resourceText(total.resource)).map((name) => NAMES[name] ?? name);
+  const last = names.pop() ?? "";
+  return names.length ? `${names.join(", ")} and ${last} are` : `${last} is`;
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** One sentence: which resources are used up, and what is free of the others. */
 export function fullSentence(all: readonly Total[]): string {
   const known = all.filter((total) => total.nominal > 0);
-  const full = known.filter((total) => total.used >= total.nominal).map((total) => resourceText(total.resource));
+  const full = known.filter((total) => total.used >= total.nominal);
   if (!known.length) return "No quotas are known.";
   if (full.length === known.length) return "Yes: all quota is in use.";
-  if (full.length) return `In part: no ${full.join(" and no ")} is free.`;
+  if (full.length)
+    return `${capital(subject(full))} full; ${subject(known.filter((total) => !full.includes(total)))} free.`;
   const highest = known.reduce((left, right) => (right.used / right.nominal > left.used / left.nominal ? right : left));
   return highest.used
     ? `No: of ${resourceText(highest.resource)}, ${percent(highest.used, highest.nominal)} % is in use.`
@@ -225,6 +237,8 @@ const KINDS: Record<string, [string, string]> = {
   finished: ["completed", "tone-good"],
   failed: ["failed", "tone-bad"],
   preempted: ["preempted", "tone-wait"],
+  evicted: ["preempted", "tone-wait"],
+  held: ["held", "tone-muted"],
   submitted: ["submitted", "tone-muted"],
   cancelled: ["cancelled", "tone-muted"],
 };
@@ -298,6 +312,12 @@ function seriesStart(until: number): number {
   return Math.max(until - SERIES_HOURS * 3600, known, first);
 }
 
+/** "and the last 60 finished jobs"; empty if there are none. */
+function finishedText(count: number): string {
+  if (!count) return "";
+  return count === 1 ? " and the last finished job" : ` and the last ${counted(count, "finished job")}`;
+}
+
 function SeriesPanel(): JSX.Element {
   // The plot covers hours: it need not follow every change.
   const [tick, setTick] = useState(0);
@@ -331,8 +351,8 @@ function SeriesPanel(): JSX.Element {
               </li>
             </ul>
             <p class="muted">
-              From the jobs that exist and the last {counted([...live.finishedJobs()].length, "finished job")}; of a
-              preempted job only the last run is known.
+              From the jobs that exist{finishedText([...live.finishedJobs()].length)}; of a preempted job only the last
+              run is known.
             </p>
           </figcaption>
         </figure>

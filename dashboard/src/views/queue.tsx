@@ -44,6 +44,15 @@ export function QueueView({ name }: { name: string }): JSX.Element {
   const found = useCall(`${local} ${namespace} ${usages[0]?.running ?? 0} ${usages[0]?.pending ?? 0}`, (signal) =>
     explain(local ? "localqueue" : "clusterqueue", namespace, name, signal),
   );
+  const others = overview?.meta.namespace
+    ? {
+        waiting: rest(
+          found.value?.object.pending?.count ?? (local ? undefined : usages[0]?.pending),
+          waiting.filter((job) => job.state === "PENDING").length,
+        ),
+        running: rest(found.value?.object.holding ?? (local ? undefined : usages[0]?.running), running.length),
+      }
+    : {};
   if (overview && complete && !usages.length && !policy && !mine.length && found.error)
     return <NoQueue name={name} problem={found.error} />;
   return (
@@ -75,10 +84,10 @@ export function QueueView({ name }: { name: string }): JSX.Element {
         )}
       </div>
       <UsagePanel usages={usages} policy={policy} />
-      <LinePanel jobs={waiting} name={name} complete={complete} />
-      <RunningPanel jobs={running} name={name} complete={complete} />
+      <LinePanel jobs={waiting} name={name} complete={complete} others={others.waiting} />
+      <RunningPanel jobs={running} name={name} complete={complete} others={others.running} />
       <div class="two">
-        <BorrowPanel found={found.value?.object ?? null} error={found.error} />
+        <BorrowPanel found={found.value?.object ?? null} error={found.error} policy={policy} />
         <RulesPanel policy={policy} local={local} />
       </div>
       {found.value?.object.tree && (
@@ -89,6 +98,36 @@ export function QueueView({ name }: { name: string }): JSX.Element {
     </>
   );
 }
+
+/** How many jobs of all are those of others; null if that is not known. */
+const rest = (all: number | undefined, own: number): number | null =>
+  all === undefined ? null : Math.max(0, all - own);
+
+/** "3 jobs", or of a user who may list only own jobs "1 of yours, 2 of others". */
+function ownText(count: number, others: number | null | undefined): string {
+  if (others === undefined) return counted(count, "job");
+  return others === null ? `${count} of yours` : `${count} of yours, ${others.toLocaleString("en-US")} of others`;
+}
+
+/** What is said in place of an empty table. */
+function noneText(others: number | null | undefined, none: string, verb: string, verbs: string): string {
+  if (others === undefined) return none;
+  if (others === null) return `None of your jobs ${verb} in this queue. Those of others are not listed.`;
+  return others
+    ? `None of your jobs ${verb} in this queue; ${counted(others, "job")} of others ${others === 1 ? verb : verbs}.`
+    : none;
+}
+
+interface JobsPanelProps {
+  jobs: JobRow[];
+  name: string;
+  complete: boolean;
+  /** How many of others there are; null if that is not known, undefined if all jobs are listed. */
+  others: number | null | undefined;
+}
+
+/** The scheduler says so in its reason; an estimate of such a job would take long and say the same. */
+const neverStarts = (job: JobRow): boolean => job.reason?.startsWith("can never start") ?? false;
 
 /** By place; jobs that have none, such as held ones, come last. */
 const inLine = (left: JobRow, right: JobRow): number =>
@@ -177,17 +216,19 @@ function UsagePanel({ usages, policy }: { usages: Usage[]; policy: Policy | unde
   );
 }
 
-function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
   const narrow = useNarrow();
   const head = jobs
     .slice(0, ESTIMATED)
-    .filter((job) => job.state === "PENDING")
+    .filter((job) => job.state === "PENDING" && !neverStarts(job))
     .map(keyOf);
   const answers = useEstimates(head);
   const asked = new Set(head);
   const eta = (job: JobRow): JSX.Element =>
     asked.has(job.key) ? (
       <Eta answers={answers} job={job.key} />
+    ) : neverStarts(job) ? (
+      <span class="muted">never</span>
     ) : (
       <a href={jobLink(job.namespace, job.name)} tabIndex={-1} class="muted">
         see job
@@ -222,10 +263,11 @@ function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; com
           title: "Job",
           cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
         },
-        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        { id: "owner", title: "Owner", optional: true, cell: (job) => <Name text={job.owner} most={40} /> },
         {
           id: "asks",
           title: "Requests",
+          optional: true,
           cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
         },
         { id: "since", title: "Waiting for", numeric: true, cell: (job) => <Ago at={job.since || job.submitted} /> },
@@ -237,12 +279,14 @@ function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; com
         },
       ];
   const aside = (
-    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{counted(jobs.length, "job")}</a>
+    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{ownText(jobs.length, others)}</a>
   );
   return (
     <Panel title="Waiting, in order" id="line-title" aside={jobs.length > 0 && aside}>
       {jobs.length === 0 ? (
-        <Empty>{complete ? "No job waits in this queue." : "The jobs are being loaded…"}</Empty>
+        <Empty>
+          {complete ? noneText(others, "No job waits in this queue.", "waits", "wait") : "The jobs are being loaded…"}
+        </Empty>
       ) : (
         <Table
           label="Waiting jobs in order"
@@ -258,7 +302,7 @@ function LinePanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; com
   );
 }
 
-function RunningPanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; complete: boolean }): JSX.Element {
+function RunningPanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
   const narrow = useNarrow();
   const limit = (job: JobRow): JSX.Element =>
     job.deadline ? <Until at={job.deadline} /> : <span class="muted">no limit</span>;
@@ -285,22 +329,25 @@ function RunningPanel({ jobs, name, complete }: { jobs: JobRow[]; name: string; 
           title: "Job",
           cell: (job, tab) => <JobLink namespace={job.namespace} name={job.name} tabIndex={tab} />,
         },
-        { id: "owner", title: "Owner", cell: (job) => <Name text={job.owner} most={40} /> },
+        { id: "owner", title: "Owner", optional: true, cell: (job) => <Name text={job.owner} most={40} /> },
         {
           id: "asks",
           title: "Holds",
+          optional: true,
           cell: (job) => <Name text={requestsText(job.requests, job.requestsLeftOut)} most={80} />,
         },
         { id: "since", title: "Running for", numeric: true, cell: (job) => <Ago at={job.since} /> },
         { id: "eta", title: "Stopped in", cell: limit },
       ];
   const aside = (
-    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{counted(jobs.length, "job")}</a>
+    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{ownText(jobs.length, others)}</a>
   );
   return (
     <Panel title="Running" id="running-title" aside={jobs.length > 0 && aside}>
       {jobs.length === 0 ? (
-        <Empty>{complete ? "No job runs in this queue." : "The jobs are being loaded…"}</Empty>
+        <Empty>
+          {complete ? noneText(others, "No job runs in this queue.", "runs", "run") : "The jobs are being loaded…"}
+        </Empty>
       ) : (
         <Table
           label="Running jobs"
@@ -333,13 +380,26 @@ function Neighbours({ title, rows, verb }: { title: string; rows: Neighbour[]; v
   );
 }
 
-function BorrowPanel({ found, error }: { found: Explanation | null; error: string }): JSX.Element {
+interface BorrowPanelProps {
+  found: Explanation | null;
+  error: string;
+  policy: Policy | undefined;
+}
+
+/** The answer lists queues that leave quota unused only while this one borrows, so without them nothing is said of it. */
+function BorrowPanel({ found, error, policy }: BorrowPanelProps): JSX.Element {
   const nothing = found && !found.borrowers?.length && !found.lenders?.length;
   return (
     <Panel title="Who borrows from whom" id="borrow-title">
       {error && !found && <Problem text={error} />}
       {!found && !error && <Empty>Asking the scheduler…</Empty>}
-      {nothing && <Empty>No queue of its cohort borrows, and none leaves quota unused that it could borrow.</Empty>}
+      {nothing && (
+        <Empty>
+          {policy && !policy.cohort
+            ? "It is in no cohort, so it neither borrows nor lends."
+            : "No other queue of its cohort borrows."}
+        </Empty>
+      )}
       {found && <Neighbours title="Queues that borrow" rows={found.borrowers ?? []} verb="borrows" />}
       {found && <Neighbours title="Queues that leave quota unused" rows={found.lenders ?? []} verb="leaves unused" />}
     </Panel>
@@ -359,7 +419,7 @@ function RulesPanel({ policy, local }: { policy: Policy | undefined; local: bool
               </li>
             ))}
           </ul>
-          <h3>LocalQueues that lead here</h3>
+          <h3>LocalQueues of this queue</h3>
           {locals.length ? (
             <p class="muted">
               {locals.slice(0, 50).map((one, index) => (

@@ -43,7 +43,7 @@ NO_SESSION: Final = "there is no session, or it has ended; open the dashboard wi
 NO_CODE: Final = (
     "this code was used already, or is older than a minute; run `pykueue dashboard` again, which makes a new one"
 )
-VIEW_ONLY: Final = "this session can only look (--view-only)"
+VIEW_ONLY: Final = "this session is view-only (--view-only)"
 
 Query: TypeAlias = Mapping[str, Sequence[str]]
 Headers: TypeAlias = tuple[tuple[str, str], ...]
@@ -108,7 +108,7 @@ class PageCall(Frozen):
     method: Literal["GET", "POST"]
     answer: Callable[[Asked], Awaitable[Said]]
     acts: bool = False
-    """Whether it changes something, which a session that can only look may not."""
+    """Whether it changes something, which a session that is view-only may not."""
 
 
 class Site(Protocol):

@@ -9,6 +9,7 @@ from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.cli.dashboard.changes import CHANGES_MAX, Changes, Occurrence, at_first, between, of_end
 
 AT = "2027-01-15T08:00:00Z"
+LATER = "2027-01-15T08:01:00Z"
 
 
 def row(state: JobState, **more: object) -> JobSummary:
@@ -28,8 +29,13 @@ PENDING, RUNNING, HELD, STOPPING = map(row, (JobState.PENDING, JobState.RUNNING,
         ),
         pytest.param(PENDING, RUNNING, "started", id="started"),
         pytest.param(HELD, row(JobState.FAILING), "started", id="started and fails"),
-        pytest.param(RUNNING, PENDING, "preempted", id="preempted"),
-        pytest.param(STOPPING, PENDING, "preempted", id="preempted after it has stopped"),
+        pytest.param(RUNNING, PENDING, "evicted", id="evicted"),
+        pytest.param(RUNNING, row(JobState.PENDING, reason="preempted for x"), "preempted", id="preempted"),
+        pytest.param(
+            row(JobState.STOPPING, reason="preempted for x"), PENDING, "preempted", id="preempted after it has stopped"
+        ),
+        pytest.param(RUNNING, HELD, "held", id="held while it ran"),
+        pytest.param(STOPPING, RUNNING, None, id="another attempt"),
         pytest.param(PENDING, PENDING, None, id="nothing"),
         pytest.param(PENDING, HELD, None, id="held"),
         pytest.param(RUNNING, STOPPING, None, id="stops"),
@@ -49,6 +55,18 @@ def test_the_reason_of_a_preemption_is_told() -> None:
     assert found == Occurrence("2027-01-15T08:01:00Z", "preempted", "j", "n", "q", "preempted for x")
 
 
+def test_why_a_job_was_evicted_is_told_while_it_stops() -> None:
+    stops = row(JobState.STOPPING, reason="The ClusterQueue is stopped")
+    (found,) = between(stops, row(JobState.PENDING, reason="ClusterQueue q is inactive", since=LATER), "now")
+    assert found == Occurrence(LATER, "evicted", "j", "n", "q", "The ClusterQueue is stopped")
+
+
+def test_a_job_that_has_started_again_between_two_lists() -> None:
+    before = row(JobState.RUNNING, since=AT)
+    assert [one.kind for one in between(before, row(JobState.RUNNING, since=LATER), "now")] == ["evicted", "started"]
+    assert [*between(before, row(JobState.FAILING, since=AT), "now")] == []
+
+
 @pytest.mark.parametrize(
     ("state", "kind"),
     [(JobState.COMPLETED, "finished"), (JobState.FAILED, "failed"), (JobState.CANCELLED, "cancelled")],
@@ -62,6 +80,27 @@ def test_what_a_first_list_tells() -> None:
     assert [(one.kind, one.text) for one in at_first(runs, AT)] == [("submitted", "by ann"), ("started", "")]
     assert [one.kind for one in at_first(runs, "2027-01-15T08:01:00Z")] == ["started"]
     assert [*at_first(PENDING, "2027-01-15T08:01:00Z")] == []
+    again = row(JobState.PENDING, since=LATER, reason="preempted for x")
+    assert [one.kind for one in at_first(again, LATER)] == ["preempted"]
+
+
+def test_a_job_that_has_ended_was_submitted_and_started_before() -> None:
+    changes = Changes()
+    ended = "2027-01-15T08:02:00Z"
+    end = FinishedJob("n", "j", "1", JobState.COMPLETED, "ann", "q", submitted=AT, started=LATER, ended=ended)
+    changes.add_ends([end])
+    assert [(one.kind, one.at, one.text) for one in changes.kept] == [
+        ("finished", ended, "ran for 0 s"),
+        ("started", LATER, ""),
+        ("submitted", AT, "by ann"),
+    ]
+
+
+def test_what_was_seen_of_a_job_is_not_told_again_when_it_ends() -> None:
+    changes = Changes()
+    changes.add(between(None, row(JobState.RUNNING, since="2027-01-15T08:00:59Z"), "now"))
+    changes.add_ends([FinishedJob("n", "j", "1", JobState.FAILED, submitted=AT, started=LATER, ended=LATER)])
+    assert sorted(one.kind for one in changes.kept) == ["failed", "started", "submitted"]
 
 
 def test_the_last_hour_newest_first_and_bounded() -> None:

@@ -37,7 +37,8 @@ def counted(*rows: JobSummary) -> Totals:
 
 def test_who_waits_longest_and_who_is_next() -> None:
     waiting = [row(f"w{number:02}", since=f"2027-01-15T08:{number:02}:00Z", place=20 - number) for number in range(15)]
-    found = counted(*waiting, row("unplaced", since="2027-01-15T07:00:00Z"), row("held", JobState.HELD))
+    never = row("never", since="2027-01-15T09:00:00Z", place=1, reason="can never start: it asks for 64 cpu")
+    found = counted(*waiting, never, row("unplaced", since="2027-01-15T07:00:00Z"), row("held", JobState.HELD))
     assert [one.name for one in found.longest][:3] == ["unplaced", "w00", "w01"]
     assert [one.name for one in found.next] == [f"w{number:02}" for number in range(14, 4, -1)]
     assert len(found.longest) == 10
@@ -71,7 +72,25 @@ def test_a_machine_and_who_uses_it() -> None:
     assert made.memory == Amount(8 << 30, 1 << 30)
     assert made.gpus == (GpuUse(0), GpuUse(1, "ann", "n/a"))
     assert made.users == (UserUse("ann", 1, 1, 1500, 1 << 30, 1), UserUse("bob", 1, 0, 2000))
+    assert made.gpus_free == 1
     assert machine_use([], found, None) is None
+
+
+def test_who_may_list_only_own_jobs_gets_sums_of_queues_or_none() -> None:
+    found = counted(row("a", JobState.RUNNING, owner="ann", requests={"cpu": "2", "nvidia.com/gpu": "1"}, gpus=[0]))
+    node = {"metadata": {"name": "box"}, "status": {"allocatable": {"cpu": "4", "nvidia.com/gpu": "4"}}}
+    unknown = machine_use([node], found, None, partial=True)
+    assert unknown is not None
+    assert (unknown.cpus, unknown.gpus_free) == (Amount(4000, None, 2000), None)
+    used = (("a", "cpu", 2000), ("b", "cpu", 1000), ("b", "nvidia.com/gpu", 3))
+    rows = [
+        queue_row(Usage("cohort", "all", "", "f", "cpu", 4000, 3000, 0, None, 1, 0)),
+        *(queue_row(Usage("queue", name, "", "f", what, 4, much, 0, None, 1, 0)) for name, what, much in used),
+    ]
+    made = machine_use([node], found, None, rows, partial=True)
+    assert made is not None
+    assert (made.cpus, made.gpus_free) == (Amount(4000, 3000, 2000), 1)
+    assert made.memory == Amount(0, None, 0)
 
 
 def test_units() -> None:

@@ -18,7 +18,7 @@ from pykueue.cli.jobs.watch import GONE
 from pykueue.cli.localserver.dashboard import MachineWorld
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.transport import Request, Response, UnsentError
-from pykueue.kube.port import JOBS
+from pykueue.kube.port import CLUSTER_QUEUES, JOBS, Patch
 from tests.cli.localserver.standing import Standing, standing
 from tests.patience import soon_async
 
@@ -96,13 +96,31 @@ async def test_jobs_queues_and_ends(up: Standing) -> None:
         )
 
 
+async def test_an_eviction_is_a_change_and_so_is_the_start_of_a_job_that_has_ended(up: Standing) -> None:
+    await up.submit("ends", command=("true",))
+    await up.submit("runs")
+    async with reading(up) as found:
+        assert await soon_async(lambda: shown(found).get("default/runs", {}).get("state") == "RUNNING")
+        stop = msgspec.json.encode({"spec": {"stopPolicy": "HoldAndDrain"}})
+        await up.up.admin.patch(CLUSTER_QUEUES, "team-a", stop, how=Patch.MERGE)
+        kinds = {("runs", "evicted"), ("ends", "submitted"), ("ends", "started"), ("ends", "finished")}
+        assert await soon_async(
+            lambda: kinds <= {(one["job"], one["kind"]) for one in overview(found).get("changes", ())}
+        ), overview(found)["changes"]
+
+
 async def test_of_others_there_are_no_rows(up: Standing) -> None:
     await up.submit("private", "bob")
     await up.submit("mine", "ann")
     async with reading(up, "ann", "ann") as found:
         assert await soon_async(lambda: shown(found).keys() == {"ann/mine"} and found.feed.overview)
-        assert await soon_async(lambda: any("only namespace ann is shown" in one for one in found.meta.notes))
+        assert await soon_async(lambda: found.meta.namespace == "ann" and found.meta.notes)
+        assert [one for one in found.meta.notes if "ann" in one] == ["You see only your own jobs (namespace ann)."]
         assert "private" not in str(overview(found))
+        if found.meta.setting == "machine":
+            assert await soon_async(
+                lambda: (overview(found)["machine"] or {}).get("cpus") == {"capacity": 4000, "used": 2000, "own": 1000}
+            ), overview(found)["machine"]
 
 
 async def test_who_may_nothing_gets_a_page_that_says_so(up: Standing) -> None:
@@ -128,9 +146,20 @@ async def test_an_outage_is_told_and_ends(up: Standing, monkeypatch: pytest.Monk
         if up.up.front.own is not None:
             assert await soon_async(lambda: found.meta.stale == GONE)
             assert shown(found), "what was known stays"
+            await up.up.admin.delete(JOBS, "runs", "default")
         transport.exchange = before  # type: ignore[method-assign]  # it does again
         await up.submit("second")
-        assert await soon_async(lambda: not found.meta.stale and len(shown(found)) == 2)
+        names = {"default/second"} if up.up.front.own is not None else {"default/runs", "default/second"}
+        assert await soon_async(lambda: not found.meta.stale and shown(found).keys() == names), shown(found).keys()
+
+
+async def test_the_data_are_out_of_date_until_queues_are_read_again(up: Standing) -> None:
+    async with reading(up) as found:
+        assert await soon_async(lambda: found.feed.overview)
+        found.trouble("follow_queues", "the queues cannot be read")
+        found.trouble("follow_jobs", "")
+        assert found.meta.stale == "the queues cannot be read"
+        assert await soon_async(lambda: not found.meta.stale)
 
 
 async def test_rejected_credentials_are_reported(up: Standing) -> None:

@@ -36,7 +36,7 @@ async def test_a_session_from_its_code_to_its_end(up: Standing) -> None:
             assert (meta["user"], meta["setting"], meta["viewOnly"]) == ("admin", "machine", False)
             assert stream.rows["default/waits"]["clusterQueue"] == "team-a"
             assert [row["name"] for row in stream.overview["longest"]] == ["waits"]
-            assert stream.overview["machine"]["cpus"] == {"capacity": 4000, "used": 1000}
+            assert stream.overview["machine"]["cpus"] == {"capacity": 4000, "used": 1000, "own": None}
             await stream.until(lambda seen: seen.overview["meta"]["can"]["cancel"])
             assert await admin.post("act", {"verb": "cancel", "namespace": "default", "name": "waits"}) == (
                 200,

@@ -1,4 +1,4 @@
-"""What changed in the last hour: jobs that were submitted, started, were preempted or ended. Pure."""
+"""What changed in the last hour: jobs that were submitted, started, were stopped or ended. Pure."""
 
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
@@ -7,13 +7,18 @@ from typing import Final, Literal
 from pykueue.api.jobsummary import FinishedJob, JobState, JobSummary
 from pykueue.base.struct import Wire
 from pykueue.base.units import MICROS, Instant, format_instant, parse_instant
+from pykueue.bridge.sentences import BY_OWNER
+from pykueue.controllers.jobsummaries import PROCESSES
 
 HOUR_MICROS: Final = 60 * 60 * MICROS
 CHANGES_MAX: Final = 200
 WAITS: Final = frozenset({JobState.PENDING, JobState.HELD})
 RUNS: Final = frozenset({JobState.RUNNING, JobState.FAILING})
 
-What = Literal["started", "finished", "failed", "preempted", "submitted", "cancelled"]
+PREEMPTED: Final = "preempted for "
+"""How the reason of a job begins that was preempted."""
+
+What = Literal["started", "finished", "failed", "preempted", "evicted", "held", "submitted", "cancelled"]
 ENDS: Final[dict[JobState, What]] = {
     JobState.COMPLETED: "finished",
     JobState.FAILED: "failed",
@@ -45,14 +50,35 @@ def of_end(end: FinishedJob) -> Occurrence:
     return Occurrence(end.ended, ENDS.get(end.state, "finished"), end.name, end.namespace, end.queue, said)
 
 
+def of_past(end: FinishedJob, what: Literal["submitted", "started"], at: str) -> Occurrence:
+    """Something that happened to a job before it ended."""
+    said = f"by {end.owner}" if what == "submitted" and end.owner else ""
+    return Occurrence(at, what, end.name, end.namespace, end.queue, said)
+
+
 def between(before: JobSummary | None, after: JobSummary, now: str) -> Iterator[Occurrence]:
     """What happened to a job, by its rows before and after."""
     if before is None or before.submitted != after.submitted:
         yield from at_first(after, "")
     elif before.state in WAITS and after.state in RUNS:
         yield of_row(after, "started", after.since or now)
-    elif before.state in RUNS | {JobState.STOPPING} and after.state is JobState.PENDING:
-        yield of_row(after, "preempted", after.since or now, after.reason)
+    elif before.state in RUNS | {JobState.STOPPING}:
+        if after.state in WAITS:
+            yield stopped(before, after, after.since or now)
+        elif after.state in RUNS and before.since and after.since > before.since:
+            # It waited for less time than passes between two lists.
+            yield stopped(before, after, before.since if before.state is JobState.STOPPING else after.since)
+            yield of_row(after, "started", after.since)
+
+
+def stopped(before: JobSummary, after: JobSummary, at: str) -> Occurrence:
+    """That a job that ran was stopped without having ended, and why if one of its rows says so."""
+    if after.state is JobState.HELD:
+        return of_row(after, "held", at, "by its owner" if after.reason == BY_OWNER["hold"] else after.reason)
+    known = before.reason if before.state is JobState.STOPPING and before.reason != PROCESSES else ""
+    # Once it waits, its reason is soon that it waits for quota.
+    why = next((one for one in (known, after.reason) if one.startswith(PREEMPTED)), known)
+    return of_row(after, "preempted" if why.startswith(PREEMPTED) else "evicted", at, why)
 
 
 def at_first(row: JobSummary, since: str) -> Iterator[Occurrence]:
@@ -61,6 +87,8 @@ def at_first(row: JobSummary, since: str) -> Iterator[Occurrence]:
         yield of_row(row, "submitted", row.submitted, row.owner and f"by {row.owner}")
     if row.state in RUNS and row.since >= since:
         yield of_row(row, "started", row.since)
+    if row.state is JobState.PENDING and row.reason.startswith(PREEMPTED) and row.since >= since:
+        yield of_row(row, "preempted", row.since, row.reason)
 
 
 class Changes:
@@ -74,6 +102,21 @@ class Changes:
         """Add occurrences, in any order."""
         merged = dict.fromkeys((*occurrences, *self.kept))
         self.kept = nlargest(CHANGES_MAX, merged, key=lambda one: one.at)
+
+    def add_ends(self, ends: Iterable[FinishedJob]) -> None:
+        """Add the ends of jobs, and what happened to those before that were not seen while they ran."""
+        seen: dict[tuple[str, str, str], str] = {}
+        for one in self.kept:
+            seen.setdefault((one.namespace, one.job, one.kind), one.at)
+        found: list[Occurrence] = []
+        for end in ends:
+            found.append(of_end(end))
+            past: tuple[tuple[Literal["submitted", "started"], str], ...]
+            past = (("submitted", end.submitted), ("started", end.started))
+            for what, at in past:
+                if at and seen.get((end.namespace, end.name, what), "") < end.submitted:
+                    found.append(of_past(end, what, at))
+        self.add(found)
 
     def shown(self, now: Instant) -> list[Occurrence]:
         """Those of the last hour, the newest first."""

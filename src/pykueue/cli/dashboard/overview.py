@@ -13,6 +13,7 @@ from pykueue.api.names import GPU, GPU_SHARE
 from pykueue.api.trees import Tree, mapping, text
 from pykueue.base.struct import Frozen, Wire
 from pykueue.cli.dashboard.changes import Occurrence
+from pykueue.cli.follow.reasons import NEVER
 from pykueue.cli.queues.policies import Policy
 from pykueue.cli.queues.quotas import whole_amount
 from pykueue.cli.queues.usage import Usage
@@ -46,6 +47,8 @@ class Meta(Wire, omit_defaults=False):
     stale: str = ""
     """Why the data are out of date; empty if they are not."""
     notes: tuple[str, ...] = ()
+    namespace: str = ""
+    """The only one whose jobs the user may list; empty if that is all."""
     can: Can = Can()
 
 
@@ -81,7 +84,10 @@ class Amount(Wire, omit_defaults=False):
     """How much of a resource of the machine is requested by running jobs."""
 
     capacity: int = 0
-    used: int = 0
+    used: int | None = 0
+    """None if the user may not learn what the jobs of others request."""
+    own: int | None = None
+    """What the jobs request that the user may list, if those are not all."""
 
 
 class Disk(Wire, omit_defaults=False):
@@ -117,6 +123,8 @@ class MachineUse(Wire, omit_defaults=False):
     cpus: Amount
     memory: Amount
     gpus: tuple[GpuUse, ...] = ()
+    gpus_free: int | None = 0
+    """None if the user may not learn which GPUs the jobs of others have."""
     disk: Disk | None = None
     users: tuple[UserUse, ...] = ()
 
@@ -182,7 +190,11 @@ def totals(rows: Mapping[str, JobSummary], places: Mapping[str, int | None]) -> 
         part = [(key, rows[key]) for key in keys[start : start + STEP_ROWS] if key in rows]
         pending = [(key, row) for key, row in part if row.state is JobState.PENDING]
         longest = nsmallest(SHOWN, (*longest, *(row for _, row in pending)), key=waiting_since)
-        placed = [(place, row.since, row) for key, row in pending if (place := places.get(key))]
+        placed = [
+            (place, row.since, row)
+            for key, row in pending
+            if (place := places.get(key)) and not row.reason.startswith(NEVER)
+        ]
         following = nsmallest(SHOWN, (*following, *placed), key=in_line)
         for key, row in part:
             states[row.state] += 1
@@ -230,22 +242,50 @@ def amount_of(resource: str, quantity: str) -> int:
     return whole_amount(resource, quantity)
 
 
-def machine_use(nodes: Iterable[Tree], found: Totals, disk: Disk | None) -> MachineUse | None:
-    """The machine and who uses it; None without a node."""
+def machine_use(
+    nodes: Iterable[Tree], found: Totals, disk: Disk | None, queues: Sequence[QueueRow] = (), *, partial: bool = False
+) -> MachineUse | None:
+    """The machine and who uses it; None without a node.
+
+    If the rows are `partial`, because others have jobs that the user may not list, the usage of queues gives the sums.
+    """
     node = next(iter(nodes), None)
     if node is None:
         return None
     capacity = {name: whole_amount(name, value) for name, value in mapping(node, "status", "allocatable").items()}
     number = capacity.get(GPU, 0) + capacity.get(GPU_SHARE, 0) // WHOLE
     numbers = sorted({*range(number), *found.gpus})
+    own = {"cpu": sum(one.cpu for one in found.users), "memory": sum(one.memory for one in found.users)}
+
+    def amount(resource: str) -> Amount:
+        mine = own[resource]
+        return Amount(
+            capacity.get(resource, 0),
+            used_by_all(queues, resource, mine) if partial else mine,
+            mine if partial else None,
+        )
+
+    free: int | None = len(numbers) - len(found.gpus)
+    if partial:
+        # Queues count shares of a GPU, not the GPUs that are shared.
+        taken = None if capacity.get(GPU_SHARE) else used_by_all(queues, GPU, len(found.gpus))
+        free = None if taken is None else max(0, len(numbers) - taken)
     return MachineUse(
         text(node, "metadata", "name"),
-        Amount(capacity.get("cpu", 0), sum(one.cpu for one in found.users)),
-        Amount(capacity.get("memory", 0), sum(one.memory for one in found.users)),
+        amount("cpu"),
+        amount("memory"),
         tuple(GpuUse(one, *found.gpus.get(one, ("", ""))) for one in numbers),
+        free,
         disk,
         found.users,
     )
+
+
+def used_by_all(queues: Sequence[QueueRow], resource: str, least: int) -> int | None:
+    """How much of a resource the jobs of all queues use; None if the user may not read queues that have it."""
+    rows = [one for one in queues if one.kind == "queue" and one.resource == resource]
+    # Rows of jobs may be newer than those of queues.
+    return max(least, sum(one.used for one in rows)) if rows else None
 
 
 def counts_of(found: Totals, finished_last_hour: int) -> Counts:

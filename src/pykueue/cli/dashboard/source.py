@@ -6,7 +6,7 @@ import gc
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from heapq import nsmallest
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from pykueue.base.clock import Clock
 from pykueue.base.timers import timeout
 from pykueue.base.turns import in_steps
 from pykueue.base.units import MICROS, format_instant
-from pykueue.cli.dashboard.changes import Changes, Occurrence, at_first, between, hour_before, is_recent, of_end
+from pykueue.cli.dashboard.changes import Changes, Occurrence, at_first, between, hour_before, is_recent
 from pykueue.cli.dashboard.jobsfeed import JobsChange, job_changes
 from pykueue.cli.dashboard.overview import (
     Can,
@@ -63,6 +63,9 @@ MOVED_MAX: Final = 500
 MOVED_STEP: Final = 4_000
 FROZEN_ROWS: Final = 5_000
 """So many rows are excluded from garbage collection: scanning them takes longer than the loop may be held."""
+ONLY_OWN: Final = "You see only your own jobs (namespace {})."
+SHOWN_FIRST: Final = frozenset({"follow_jobs", "follow_queues"})
+"""The page is out of date until both have been read again."""
 ASK_REASONS: Final = 10
 """Changes of jobs after which reasons that had to be looked up are looked up again."""
 
@@ -102,6 +105,8 @@ class Source:
         self.namespace = ""
         self.notes: dict[str, tuple[str, ...]] = {}
         """What is left out, by what was read."""
+        self.troubles: dict[str, str] = {}
+        """Why the data are out of date, by what could not be read."""
         self.owners: dict[tuple[str, str], str] = {}
         """The ClusterQueue of each LocalQueue, by namespace and name."""
         self.queues: tuple[QueueRow, ...] = ()
@@ -140,13 +145,19 @@ class Source:
             try:
                 await work()
             except DeniedError as error:
-                if error.code == UNAUTHORIZED and self.rejected is not None:
+                if error.code == UNAUTHORIZED:
+                    if self.rejected is None:
+                        # Nobody with these rights looks at the page; the next one has credentials of their own.
+                        await self.clock.sleep(RETRY_MICROS)
+                        continue
                     self.rejected(error.message)
                 self.note(work.__name__, error.message)
+                self.trouble(work.__name__, "")
                 await self.give_up()
                 await self.clock.sleep(DENIED_MICROS)
             except KubeError as error:
-                self.stale(GONE if not error.code else error.message)
+                if work.__name__ in SHOWN_FIRST:
+                    self.trouble(work.__name__, GONE if not error.code else error.message)
                 await self.clock.sleep(RETRY_MICROS)
             except Exception:
                 LOG.exception("dashboard: cannot read, will retry what=%s", work.__name__)
@@ -160,9 +171,20 @@ class Source:
 
     def note(self, what: str, *said: str) -> None:
         """Record what is left out."""
+        # The server's refusal to list all jobs is no news to an ordinary user.
+        own = ONLY_OWN.format(self.home)
+        said = tuple(own if one.startswith(f"only namespace {self.home} is shown:") else one for one in said)
         if self.notes.get(what, ()) != said:
             self.notes[what] = said
             self.dirty = True
+
+    def trouble(self, what: str, why: str) -> None:
+        """Record why something could not be read; empty once it has been."""
+        if why:
+            self.troubles[what] = why
+        else:
+            self.troubles.pop(what, None)
+        self.stale(next(iter(self.troubles.values()), ""))
 
     def stale(self, why: str) -> None:
         """Record why the data are out of date; empty if they are not."""
@@ -174,15 +196,23 @@ class Source:
 
     async def follow_jobs(self) -> None:
         """Keep the rows up to date."""
+        begins = True
         async for change in job_changes(self.kube, self.clock, self.home):
             self.namespace = change.namespace
-            self.meta = replace(self.meta, setting="machine" if change.served else "cluster")
+            setting: Literal["machine", "cluster"] = "machine" if change.served else "cluster"
+            self.meta = replace(self.meta, setting=setting, namespace=change.namespace)
             self.note("follow_jobs", *change.notes)
-            self.stale(change.trouble)
-            if self.filled:
-                await self.take(change)
-            else:
+            if not self.filled:
                 await self.fill(change)
+            elif begins:
+                # The server was away: who has left meanwhile is not among the changes.
+                listed = {key_of(row) for row in change.rows}
+                left = tuple(key for key in self.rows if key not in listed)
+                await self.take(replace(change, gone=(*change.gone, *left)))
+            else:
+                await self.take(change)
+            begins = False
+            self.trouble("follow_jobs", change.trouble)
 
     async def fill(self, change: JobsChange) -> None:
         """Take the first rows."""
@@ -279,6 +309,7 @@ class Source:
                 self.nodes = [*await everything(self.kube, NODES)]
             self.dirty = self.dirty or queues != self.queues or known != self.policies
             self.queues, self.policies = queues, known
+            self.trouble("follow_queues", "")
             if owners != self.owners:
                 self.owners = owners
                 await self.send_all()
@@ -320,7 +351,7 @@ class Source:
         self.ends |= {row.uid: row.ended for row in rows}
         now = self.clock.now()
         self.ends = {uid: at for uid, at in self.ends.items() if len(self.ends) <= FINISHED_MAX or is_recent(at, now)}
-        self.changes.add(of_end(row) for row in rows)
+        self.changes.add_ends(rows)
         self.feed.add_finished([msgspec.json.encode(row) for row in rows])
         self.dirty = True
 
@@ -345,7 +376,8 @@ class Source:
             if self.dirty and (self.filled or self.meta.stale):
                 self.dirty = False
                 body = await self.overview()
-                meta = replace(self.meta, notes=tuple(one for some in self.notes.values() for one in some), as_of="")
+                notes = tuple(dict.fromkeys(one for some in self.notes.values() for one in some))
+                meta = replace(self.meta, notes=notes, as_of="")
                 self.meta = replace(meta, as_of=format_instant(self.clock.now()))
                 self.feed.show(body, again=meta != shown)
                 shown, size = meta, len(body)
@@ -362,7 +394,7 @@ class Source:
             self.raw(found.longest),
             self.raw(found.next),
             self.changes.shown(now),
-            machine_use(self.nodes, found, self.disk()),
+            machine_use(self.nodes, found, self.disk(), self.queues, partial=bool(self.namespace)),
         )
         return msgspec.json.encode(made)
 
