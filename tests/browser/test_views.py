@@ -53,6 +53,14 @@ def test_a_queue_that_does_not_exist_says_so(open_page: Open, server: DevServer)
     expect(page.get_by_role("alert")).to_contain_text("there is no LocalQueue nowhere")
 
 
+def test_a_job_that_has_quota_and_does_not_run_says_why(open_page: Open, server: DevServer) -> None:
+    row = server.world.jobs["vision/augment"]
+    assert row["state"] == "RUNNING"
+    row["reason"] = "waits for a node: 1 Insufficient cpu"
+    page = open_page("#/job/vision/augment")
+    expect(page.locator(".facts")).to_contain_text("waits for a node: 1 Insufficient cpu")
+
+
 def test_a_job_shows_why_it_waits_and_its_life(open_page: Open) -> None:
     page = open_page("#/job/vision/pretrain-large")
     why = page.get_by_role("region", name="Why", exact=True)

@@ -102,6 +102,8 @@ function ActiveFacts({ job }: { job: JobSummary }): JSX.Element {
     [waits ? "Waiting for" : "Running for", <Ago at={job.since || job.submitted} />],
   ];
   if (job.place) items.push(["Place", job.place.toLocaleString("en-US")]);
+  // Such as a pod for which the machine has no room, although the job has its quota.
+  if (!waits && job.reason) items.push(["Problem", <Name text={job.reason} most={200} />]);
   if (job.progress) items.push(["Tasks done", <Name text={job.progress} />]);
   if (job.gpus?.length) items.push(["GPUs", job.gpus.join(", ")]);
   if (job.deadline) items.push(["Time limit ends in", <Until at={job.deadline} />]);
