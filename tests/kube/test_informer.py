@@ -104,6 +104,9 @@ def down(what: str) -> None:
 
 @asynccontextmanager
 async def at_work(seen: Seen) -> AsyncIterator[Seen]:
+    # The first list is to have what was stored before.
+    store = seen.api.registry.store
+    await seen.until(lambda: store.version == store.issued)
     task = asyncio.create_task(seen.informer.run())
     try:
         yield seen
