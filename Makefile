@@ -71,6 +71,7 @@ bench-cli: .venv/.stamp
 	$(BIN)/python -m bench.cli
 bench-page: .venv/.stamp browser
 	$(BIN)/python -m bench.page
+	$(BIN)/python -m bench.viewers
 bench-rivals: .venv/.stamp
 	$(BIN)/python -m bench.rivals
 bench-provisioning: .venv/.stamp control-plane
