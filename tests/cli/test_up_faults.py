@@ -349,7 +349,7 @@ def test_a_body_of_ten_megabytes(site: Site) -> None:
         pytest.param(b"{", 400, id="half an object"),
         pytest.param(b"\xff\xfe\x00", 400, id="no text"),
         pytest.param(b"[" * 100_000, 400, id="brackets without end"),
-        pytest.param(b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400, id="nested without end"),
+        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400, id="nested without end"),
         pytest.param(b"null", 422, id="null"),
         pytest.param(b"[]", 400, id="a list"),
         pytest.param(b'"text"', 400, id="text"),
