@@ -24,7 +24,7 @@ from pykueue.engine.items import Item, Place
 from pykueue.engine.model import Admission, PodsReady, Strategy, Workload
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 from pykueue.engine.record.explain import eviction, never, preemption, reason, taken
-from pykueue.engine.record.tally import can_admit, has_holders, nominal_of, of_queue
+from pykueue.engine.record.tally import can_admit, has_holders, nominal_of, of_queue, owned
 from pykueue.sim.changes import Changes, read_changes, terminating
 from pykueue.sim.forward import RunTimeKnowledge, whole_minute
 from pykueue.sim.questions import read
@@ -202,25 +202,19 @@ def compared(
         {},
         more,
         tuple(queue_changes(before.engine, after.engine, starts)),
-        (*changes.notes, *unsettled, *starts.notes, *beyond(machine, owned(before.engine), owned(after.engine))),
+        (*changes.notes, *unsettled, *starts.notes, *beyond(machine, before.engine, after.engine)),
         starts.runs,
     )
 
 
-def owned(engine: Engine) -> dict[str, int]:
-    """What all ClusterQueues together own of each resource."""
-    found: dict[str, int] = {}
-    for queue in engine.queues():
-        for quota in queue.quotas:
-            found[quota.resource] = found.get(quota.resource, 0) + quota.nominal
-    return found
-
-
-def beyond(machine: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]) -> Iterable[str]:
+def beyond(machine: Mapping[str, int], before: Engine, after: Engine) -> Iterable[str]:
     """A sentence for each resource of which the queues would own more than before, and more than the machine has."""
-    for name, amount in after.items() if machine else ():
+    if not machine:
+        return
+    was = owned(before.queues())
+    for name, amount in owned(after.queues()).items():
         has = machine.get(name, 0)
-        if amount > max(has, before.get(name, 0)):
+        if amount > max(has, was.get(name, 0)):
             yield (
                 f"all queues together would own {amount_text(name, amount)} {name}, but the machine has "
                 f"{amount_text(name, has)}: jobs may get quota and still wait for the machine"

@@ -147,7 +147,7 @@ class Source:
             except DeniedError as error:
                 if error.code == UNAUTHORIZED:
                     if self.rejected is None:
-                        # Nobody with these rights looks at the page; the next one has credentials of their own.
+                        # No session with these rights is open; the next one brings its own credentials.
                         await self.clock.sleep(RETRY_MICROS)
                         continue
                     self.rejected(error.message)

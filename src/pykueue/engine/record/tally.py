@@ -155,6 +155,15 @@ def nominal_of(queue: ClusterQueue) -> dict[Pair, int]:
     return {(quota.flavor, quota.resource): quota.nominal for quota in queue.quotas}
 
 
+def owned(queues: Iterable[ClusterQueue]) -> dict[str, int]:
+    """Return what ClusterQueues own together of each resource."""
+    found: dict[str, int] = {}
+    for queue in queues:
+        for (_, resource), amount in nominal_of(queue).items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
+
+
 def inactive_because(engine: Engine, name: str) -> tuple[tuple[str, str], ...]:
     """Return why a ClusterQueue cannot admit, as (reason, text) in Kueue's order; empty if it can."""
     queue = engine.world.forest.queues[name]

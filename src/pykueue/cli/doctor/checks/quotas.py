@@ -8,6 +8,7 @@ from pykueue.api.names import CheckController
 from pykueue.cli.doctor.inventory import Found, Inventory, Severity, listed, of_rule
 from pykueue.cli.queues.plans import overcommitted
 from pykueue.engine import model
+from pykueue.engine.record.tally import owned
 
 
 def nothing_fits(inventory: Inventory) -> Iterator[Found]:
@@ -170,13 +171,9 @@ def flavor_without_nodes(inventory: Inventory) -> Iterator[Found]:
 
 def quota_beyond_machine(inventory: Inventory) -> Iterator[Found]:
     """Queues that own more together than the one machine has."""
-    owned: dict[str, int] = {}
-    for queue in inventory.queues.values():
-        for quota in queue.quotas:
-            owned[quota.resource] = owned.get(quota.resource, 0) + quota.nominal
     machine = inventory.installation.machine
     remedy = "lower the quotas with `pykueue queue set` until they add up to what the machine has"
-    for message in overcommitted(owned, machine) if machine else ():
+    for message in overcommitted(owned(inventory.queues.values()), machine) if machine else ():
         yield Found("ClusterQueue", message, remedy)
 
 
