@@ -4,7 +4,7 @@ The server has 50,000 jobs that wait in 1,000 queues. The same changes are made 
 """
 
 import asyncio
-import re
+import json
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
 from typing import Final, NamedTuple
 
-import aiohttp
 import uvloop
 import yaml
 
@@ -21,6 +20,7 @@ from bench.floors import Floor, Result, run
 from bench.upserver import Server, serving
 from bench.waitingjobs import NAMESPACE, QUEUES, WAITING, filled, waiting
 from pykueue.kube.port import JOBS
+from tests.web.visitor import Streaming, visitor
 
 CLIENTS: Final = 10
 CHANGES_PER_SECOND: Final = 100
@@ -28,8 +28,6 @@ SECONDS: Final = 15.0
 TURNS: Final = 2
 QUIET_SECONDS: Final = 3.0
 START_SECONDS: Final = 300.0
-KEY: Final = "X-Pykueue-Key"
-STORED_KEY: Final = re.compile(r'<meta name="pykueue-key" content="([^"]+)">')
 
 VIEWERS: Final = Floor(
     "viewers",
@@ -61,35 +59,26 @@ class Viewers:
         self.base = known.server
         self.tls = ssl.create_default_context(cadata=known.authority)
         config = yaml.safe_load((server.folder / "kubeconfig").read_text())
-        self.token = config["users"][0]["user"]["token"]
+        self.headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[asyncio.Task[int]]:
-        """A page whose stream is read in the background; the task's result is the bytes."""
-        # By default aiohttp keeps no cookies of addresses.
-        jar, connector = aiohttp.CookieJar(unsafe=True), aiohttp.TCPConnector(ssl=self.tls)
-        async with aiohttp.ClientSession(self.base, connector=connector, cookie_jar=jar) as session:
-            headers = {"Authorization": f"Bearer {self.token}"}
-            async with session.post("/ui/code", json={"seconds": 600}, headers=headers) as answer:
-                code = (await answer.json())["code"]
-            async with session.post("/ui/enter", data={"code": code}, headers={"Origin": self.base}) as answer:
-                found = STORED_KEY.search(await answer.text())
-            assert found, "the code was refused"
-            reading = asyncio.ensure_future(self.read(session, found[1]))
-            try:
-                yield reading
-            finally:
-                reading.cancel()
+    async def opened(self) -> AsyncIterator[asyncio.Task[None]]:
+        """A page whose stream is read by the task."""
+        async with visitor(self.base, self.tls) as one:
+            _, answer, _ = await one.ask("POST", "/ui/code", json={"seconds": 600}, headers=self.headers)
+            assert await one.enter(json.loads(answer)["code"]) == 200, "the code was refused"
+            async with one.streaming() as stream:
+                reading = asyncio.ensure_future(drained(stream))
+                try:
+                    yield reading
+                finally:
+                    reading.cancel()
 
-    async def read(self, session: aiohttp.ClientSession, key: str) -> int:
-        """Read the stream until it ends."""
-        count = 0
-        limit = aiohttp.ClientTimeout()
-        async with session.get("/ui/api/stream", headers={KEY: key}, timeout=limit) as answer:
-            assert answer.status == 200, await answer.text()
-            async for piece in answer.content.iter_any():
-                count += len(piece)
-        return count
+
+async def drained(stream: Streaming) -> None:
+    """Read a stream until it ends."""
+    async for _ in stream.response.content.iter_any():
+        pass
 
 
 async def changed(server: Server) -> Turn:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-import pytest
+from tests.lacking import lacking
 
 SOURCE = Path(__file__).with_name("clockshim.c")
 LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
@@ -31,13 +31,6 @@ class WallClock(Protocol):
 
     def step(self, seconds: float) -> None:
         """Set it forward, or back where that is below zero."""
-
-
-def lacking(what: str) -> None:
-    """Skip a test for want of a program; in CI that is a failure."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what}; CI must have it")
-    pytest.skip(what)
 
 
 @functools.cache

@@ -26,6 +26,16 @@ def opened(process: subprocess.Popen[str], browser: Browser) -> Iterator[Page]:
         process.communicate(timeout=SOON)
 
 
+def apply_quota(page: Page, queue: str, cpu: int) -> None:
+    """Preview a quota with which one job would start, and apply it."""
+    page.goto(f"{base(page)}#/whatif?set=clusterqueue%2F{queue}.cpu%3D{cpu}")
+    expect(page.get_by_text("1 would start")).to_be_visible()
+    page.get_by_role("button", name="Review and apply…").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"nominalQuota: '{cpu}'")
+    page.get_by_role("button", name="Apply change").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def base(page: Page) -> str:
     """The address of the page, to which views are appended."""
     return page.url.partition("#")[0]

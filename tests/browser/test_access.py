@@ -1,6 +1,5 @@
 """Can everybody use the page: by keyboard alone, with a screen reader, in the dark, on a phone?"""
 
-import os
 from typing import Any, Final
 
 import pytest
@@ -8,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from dashboard.dev.server import DevServer
 from tests.browser.conftest import PHONE, Open
+from tests.lacking import lacking
 from tests.storyfile import ROOT
 
 AXE: Final = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
@@ -28,8 +28,7 @@ def settled(page: Page) -> None:
 
 def violations(page: Page) -> list[str]:
     if not AXE.is_file():
-        absent = "axe-core is not installed; `make browser` installs it"
-        pytest.fail(absent) if os.environ.get("CI") else pytest.skip(absent)
+        lacking("axe-core is not installed; `make browser` installs it")
     page.evaluate(AXE.read_text())
     found: dict[str, Any] = page.evaluate("(tags) => axe.run(document, {runOnly: tags})", RULES)
     return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import commandpage
 from tests.browser.chromium import PATIENCE_MILLIS
-from tests.browser.commandpage import base
+from tests.browser.commandpage import apply_quota, base
 from tests.cli.machine import Machine, machine_in
 
 
@@ -50,12 +50,7 @@ def test_a_larger_quota_is_previewed_and_applied(machine: Machine, browser: Brow
         page.goto(f"{base(page)}#/job/default/large")
         why = page.get_by_role("region", name="Why", exact=True)
         expect(why).to_contain_text("asks for 6 cpu, this queue can have 4 at most")
-        page.goto(f"{base(page)}#/whatif?set=clusterqueue%2Fteam-a.cpu%3D8")
-        expect(page.get_by_text("1 would start")).to_be_visible()
-        page.get_by_role("button", name="Review and apply…").click()
-        expect(page.get_by_role("dialog")).to_contain_text("nominalQuota: '8'")
-        page.get_by_role("button", name="Apply change").click()
-        expect(page.get_by_role("dialog")).to_have_count(0)
+        apply_quota(page, "team-a", 8)
         page.goto(f"{base(page)}#/queue/team-a")
         # Whether the machine has room for its pod is another question: it has its quota.
         expect(page.get_by_role("grid", name="Running jobs")).to_contain_text("large")

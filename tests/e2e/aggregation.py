@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pykueue.api.install.install import Install
@@ -11,10 +12,11 @@ from pykueue.kube.port import Resource
 from tests.plane.client import condition
 from tests.plane.plane import Plane
 from tests.plane.process import free_ports
-from tests.plane.programs import ManagerProcess
+from tests.plane.programs import ManagerProcess, Site, ours
 from tests.plane.proxy import Proxy
 
 ADDRESS = "127.64.0.11"
+NAMESPACES = ("red", "blue")
 SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 
 
@@ -39,6 +41,28 @@ def fitted(port: int) -> list[dict[str, Any]]:
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
     return [service, behind, *registered]
+
+
+def people(plane: Plane) -> dict[str, Path]:
+    """The kubeconfigs of an administrator, and of a user with Kueue's batch-user role in one of two namespaces."""
+    for name in NAMESPACES:
+        plane.namespace(name)
+    plane.kubectl("-n", "red", "create", "serviceaccount", "user")
+    bound = ("--clusterrole=kueue-batch-user-role", "--serviceaccount=red:user")
+    plane.kubectl("-n", "red", "create", "rolebinding", "user", *bound)
+    return {"admin": plane.kubeconfig, "user": plane.kubeconfig_for(plane.token("red", "user"), "user")}
+
+
+@contextlib.contextmanager
+def questioned() -> Iterator[tuple[Plane, ManagerProcess]]:
+    """A plane without nodes, whose API server forwards our aggregated APIs to a manager."""
+    with (
+        Plane.start(nodes=0) as plane,
+        Site.on(plane, ours()) as site,
+        site.ours() as manager,
+        registered(plane, manager),
+    ):
+        yield plane, manager
 
 
 @contextlib.contextmanager

@@ -10,12 +10,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import commandpage
 from tests.browser.chromium import required
-from tests.browser.commandpage import base
+from tests.browser.commandpage import apply_quota, base
 from tests.builders import cluster_queue, job, local_queue, pod_spec
-from tests.e2e.aggregation import registered
+from tests.e2e.aggregation import NAMESPACES, people, questioned
 from tests.e2e.backend import only_on_plane
 from tests.plane.plane import Plane
-from tests.plane.programs import Site, ours
 
 only_on_plane("the page of one machine has tests of its own, in tests/browser")
 
@@ -31,17 +30,13 @@ class Cluster:
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
-        for name in ("red", "blue"):
-            plane.namespace(name)
-        plane.kubectl("-n", "red", "create", "serviceaccount", "user")
-        for role in ("kueue-batch-user-role", "edit"):
-            bound = (f"--clusterrole={role}", "--serviceaccount=red:user")
-            plane.kubectl("-n", "red", "create", "rolebinding", role, *bound)
-        user = plane.kubeconfig_for(plane.token("red", "user"), "user")
+        self.kubeconfigs = people(plane)
+        bound = ("--clusterrole=edit", "--serviceaccount=red:user")
+        plane.kubectl("-n", "red", "create", "rolebinding", "edit", *bound)
+        user = self.kubeconfigs["user"]
         plane.kubectl("config", "set-context", "--current", "--namespace=red", f"--kubeconfig={user}")
-        self.kubeconfigs = {"admin": plane.kubeconfig, "user": user}
         plane.apply_all([FLAVOR, cluster_queue(cpu="2")])
-        plane.apply_all([local_queue("main", name) for name in ("red", "blue")])
+        plane.apply_all([local_queue("main", name) for name in NAMESPACES])
 
     def submit(self, name: str, namespace: str, cpu: str) -> None:
         self.plane.client.create(job(name, "main", namespace, template={"spec": pod_spec(cpu)}, suspend=True))
@@ -66,12 +61,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One job of another team runs, and two wait."""
-    with (
-        Plane.start(nodes=0) as plane,
-        Site.on(plane, ours()) as site,
-        site.ours() as manager,
-        registered(plane, manager),
-    ):
+    with questioned() as (plane, _):
         made = Cluster(plane)
         made.submit("confidential", "blue", "2")
         assert plane.client.soon(lambda: not made.is_suspended("confidential", "blue"))
@@ -121,12 +111,7 @@ def test_an_administrator_previews_a_quota_and_applies_it(cluster: Cluster, brow
         expect(page.get_by_role("region", name="Who waits longest, and why?")).to_contain_text("mine")
         page.goto(f"{base(page)}#/queue/main")
         expect(page.get_by_role("grid", name="Running jobs")).to_contain_text("confidential")
-        page.goto(f"{base(page)}#/whatif?set=clusterqueue%2Fmain.cpu%3D3")
-        expect(page.get_by_text("1 would start")).to_be_visible()
-        page.get_by_role("button", name="Review and apply…").click()
-        expect(page.get_by_role("dialog")).to_contain_text("nominalQuota: '3'")
-        page.get_by_role("button", name="Apply change").click()
-        expect(page.get_by_role("dialog")).to_have_count(0)
+        apply_quota(page, "main", 3)
         page.goto(f"{base(page)}#/job/red/mine")
         expect(page.locator(".title-line")).to_contain_text("Running")
     assert not cluster.is_suspended("mine", "red")

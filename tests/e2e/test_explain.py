@@ -14,10 +14,11 @@ import pytest
 from pykueue.apiserver.wire.messages import request
 from pykueue.testing.kueue import Kueue
 from tests.builders import cluster_queue, job, local_queue, pod_spec
+from tests.e2e.aggregation import NAMESPACES, people, questioned
 from tests.e2e.backend import on_plane
 from tests.plane.client import Client
 from tests.plane.plane import Plane
-from tests.plane.programs import ManagerProcess, Site, ours
+from tests.plane.programs import ManagerProcess
 
 # The stories share a system of their own, so one worker takes them all.
 pytestmark = pytest.mark.xdist_group("explain")
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.xdist_group("explain")
 GROUP = "query.pykueue.io"
 ROOT = f"/apis/{GROUP}/v1alpha1"
 FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
-NAMESPACES = ("red", "blue")
 JOBS = (("runs", "blue", "3"), ("first", "blue", "4"), ("waits", "red", "2"))
 """Name, namespace and cpu of each Job, in the order in which they are submitted; the queue has 4 cpu."""
 
@@ -76,12 +76,7 @@ class OnCluster:
     def __init__(self, plane: Plane, manager: ManagerProcess) -> None:
         self.plane = plane
         self.manager = manager
-        for name in NAMESPACES:
-            plane.namespace(name)
-        plane.kubectl("-n", "red", "create", "serviceaccount", "user")
-        bound = ("--clusterrole=kueue-batch-user-role", "--serviceaccount=red:user")
-        plane.kubectl("-n", "red", "create", "rolebinding", "user", *bound)
-        self.users = {"admin": plane.kubeconfig, "user": plane.kubeconfig_for(plane.token("red", "user"), "user")}
+        self.users = people(plane)
         plane.apply_all([FLAVOR, cluster_queue(cpu="4")])
         plane.apply_all([local_queue("main", name) for name in NAMESPACES])
         for name, namespace, cpu in JOBS:
@@ -110,14 +105,7 @@ def lab() -> Iterator[Lab]:
         yield made
         made.kueue.close()
         return
-    from tests.e2e.aggregation import registered
-
-    with (
-        Plane.start(nodes=0) as plane,
-        Site.on(plane, ours()) as site,
-        site.ours() as manager,
-        registered(plane, manager),
-    ):
+    with questioned() as (plane, manager):
         yield OnCluster(plane, manager)
 
 

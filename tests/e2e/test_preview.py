@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from tests.builders import cluster_queue, job, local_queue, pod_spec
-from tests.e2e.aggregation import registered
+from tests.e2e.aggregation import NAMESPACES, people, questioned
 from tests.e2e.backend import on_plane
 from tests.e2e.embedded import KUBECONFIG, InProcess
 from tests.e2e.switchboard import Wanted
 from tests.plane.client import Calls, Client
-from tests.plane.plane import Plane
-from tests.plane.programs import Site, ours
 
 # The tests share a plane of their own, so one worker takes them all.
 pytestmark = pytest.mark.xdist_group("preview")
@@ -56,18 +54,8 @@ class Place:
 
 @contextlib.contextmanager
 def on_a_cluster() -> Iterator[Place]:
-    with (
-        Plane.start(nodes=0) as plane,
-        Site.on(plane, ours()) as site,
-        site.ours() as manager,
-        registered(plane, manager),
-    ):
-        for name in ("red", "blue"):
-            plane.namespace(name)
-        plane.kubectl("-n", "red", "create", "serviceaccount", "user")
-        bound = ("--clusterrole=kueue-batch-user-role", "--serviceaccount=red:user")
-        plane.kubectl("-n", "red", "create", "rolebinding", "user", *bound)
-        files = {"admin": plane.kubeconfig, "user": plane.kubeconfig_for(plane.token("red", "user"), "user")}
+    with questioned() as (plane, manager):
+        files = people(plane)
 
         def asks(who: str, words: list[str]) -> tuple[int, str, str]:
             line = [sys.executable, "-m", "pykueue", *words, "--kubeconfig", str(files[who])]
@@ -82,7 +70,7 @@ def on_a_cluster() -> Iterator[Place]:
 @contextlib.contextmanager
 def on_one_machine() -> Iterator[Place]:
     with InProcess.started(Wanted("ours", "{}", "{}", (), False, True)) as backend:
-        for name in ("red", "blue"):
+        for name in NAMESPACES:
             backend.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
         def asks(_who: str, words: list[str]) -> tuple[int, str, str]:
@@ -107,7 +95,7 @@ def place() -> Iterator[Place]:
         policy = {"withinClusterQueue": "LowerPriority"}
         for tree in (FLAVOR, HIGH, cluster_queue(cpu="2", preemption=policy)):
             client.create(tree)
-        for name in ("red", "blue"):
+        for name in NAMESPACES:
             client.create(local_queue("main", name))
         for name, namespace in (("a", "red"), ("b", "blue")):
             submit(client, name, namespace)

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.builders import cluster_queue, job, local_queue, pod_spec
-from tests.e2e.aggregation import registered
+from tests.e2e.aggregation import NAMESPACES, people, questioned
 from tests.e2e.backend import only_on_plane
 from tests.plane.client import Client
 from tests.plane.plane import FRONT_PROXY, Plane
-from tests.plane.programs import ManagerProcess, Site, ours
+from tests.plane.programs import ManagerProcess
 
 only_on_plane("an APIService and its front proxy are a real API server's")
 
@@ -39,10 +39,7 @@ class Cluster:
     def __init__(self, plane: Plane, manager: ManagerProcess) -> None:
         self.plane = plane
         self.manager = manager
-        plane.kubectl("-n", "red", "create", "serviceaccount", "user")
-        bound = ("--clusterrole=kueue-batch-user-role", "--serviceaccount=red:user")
-        plane.kubectl("-n", "red", "create", "rolebinding", "user", *bound)
-        self.users = {"admin": plane.kubeconfig, "user": plane.kubeconfig_for(plane.token("red", "user"), "user")}
+        self.users = people(plane)
 
     def raw(self, who: str, path: str) -> str:
         """What `kubectl get --raw` prints, errors included."""
@@ -80,18 +77,11 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with (
-        Plane.start(nodes=0) as plane,
-        Site.on(plane, ours()) as site,
-        site.ours() as manager,
-        registered(plane, manager),
-    ):
-        for name in ("red", "blue"):
-            plane.namespace(name)
+    with questioned() as (plane, manager):
+        made = Cluster(plane, manager)
         high = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 5}
         plane.apply_all([FLAVOR, cluster_queue(cpu="0"), {**high, "metadata": {"name": "high"}}])
-        plane.apply_all([local_queue("main", name) for name in ("red", "blue")])
-        made = Cluster(plane, manager)
+        plane.apply_all([local_queue("main", name) for name in NAMESPACES])
         for count, (name, namespace) in enumerate(zip(NAMES, ("blue", "red", "red", "blue"), strict=True), 1):
             tree = job(name, "main", namespace, template={"spec": pod_spec("1")}, suspend=True)
             if name == "c":
