@@ -11,7 +11,8 @@ import pytest
 from pykueue.api.core import ObjectMeta
 from pykueue.base.clock import ManualClock
 from pykueue.base.units import Instant
-from pykueue.controllers.events import BUFFER_MAX, NOTE_BYTES_MAX, WRITERS, Recorder, cut, ref
+from pykueue.controllers import events
+from pykueue.controllers.events import BUFFER_BYTES, NOTE_BYTES_MAX, WAITING_BYTES, WRITERS, Recorder, cut, ref
 from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError, Ref
 from tests.fakes.faulty import Faulty, Object, settle
 
@@ -26,6 +27,11 @@ class Said:
         self.store = Faulty(self.clock)
         self.store.namespaces("default", "n", "team")
         self.recorder = Recorder(self.store, self.clock, "host-1")
+        self.recorder.dropped = self.drop
+        self.dropped = 0
+
+    def drop(self) -> None:
+        self.dropped += 1
 
     def events(self) -> list[Object]:
         return list(self.store.all(EVENTS).values())
@@ -153,14 +159,56 @@ async def test_a_series_whose_first_event_has_expired_begins_anew() -> None:
         assert event["series"]["count"] == 2
 
 
-async def test_more_than_the_buffer_holds_is_lost_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_more_than_the_buffer_holds_is_dropped_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "BUFFER_BYTES", 100 * (WAITING_BYTES + 1))
     async with recording() as said:
         with caplog.at_level(logging.WARNING):
-            for number in range(BUFFER_MAX + 50):
+            for number in range(150):
                 said.recorder.normal(Ref("v1", "Pod", "n", f"p{number}", f"u{number}"), "A", "x", "kueue")
-        assert said.recorder.lost == 50
+        assert said.dropped == 50
         assert len(caplog.records) == 1
-        assert len(said.recorder.recent) < BUFFER_MAX
+        assert len(said.recorder.waiting) == len(said.recorder.recent) == 100
+        await settle()
+        assert (len(said.events()), said.recorder.waiting_bytes) == (100, 0)
+
+
+async def test_ten_thousand_events_may_wait() -> None:
+    assert BUFFER_BYTES // (WAITING_BYTES + NOTE_BYTES_MAX) > 10_000
+
+
+async def test_an_event_that_waits_continues_its_series_however_many_others_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "SERIES_MAX", 3)
+    async with recording() as said:
+        for number in range(10):
+            said.recorder.normal(Ref("v1", "Pod", "n", f"p{number}", f"u{number}"), "A", "x", "kueue")
+        said.recorder.normal(Ref("v1", "Pod", "n", "p0", "u0"), "A", "x", "kueue")
+        await settle()
+        assert len(said.events()) == 10
+        assert said.events()[0]["series"]["count"] == 2
+
+
+async def test_events_that_wait_when_the_time_to_stop_is_over_are_counted_as_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "DRAIN_SECONDS", 0.01)
+    said = Said()
+
+    async def never(*_: object) -> bytes:
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(said.store, "create", never)
+    task = asyncio.ensure_future(said.recorder.run())
+    await settle()
+    for number in range(WRITERS + 5):
+        said.recorder.normal(ABOUT, f"Reason{number}", "note", "kueue")
+    await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert said.dropped == 5
 
 
 async def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:

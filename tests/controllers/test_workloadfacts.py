@@ -144,4 +144,5 @@ def test_surroundings_are_read_once_and_again_after_they_changed(facts: Told) ->
     assert facts.surroundings("other").limit_ranges == ()
     del ranges["team/limits"]
     facts.forget_surroundings("")
-    assert (memory(facts), list(facts.around)) == (0, [TEAM])
+    assert (memory(facts), list(facts.around)) == (0, ["", TEAM])
+    assert facts.surroundings("other") is facts.surroundings(TEAM), "without a LimitRange, namespaces share them"

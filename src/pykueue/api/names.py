@@ -1,7 +1,8 @@
 """Labels, annotations, finalizers and condition types that users and tools rely on."""
 
-from enum import StrEnum
 from typing import Final
+
+from pykueue.base.words import Word
 
 GROUP: Final = "kueue.x-k8s.io"
 KUBERNETES_VERSION: Final = "v1.36.3"
@@ -19,7 +20,7 @@ OWNER_NOT_FOUND: Final = "OwnerNotFound"
 OWNER_NOT_FOUND_SAYS: Final = "The workload's owner no longer exists"
 
 
-class Label(StrEnum):
+class Label(Word):
     """Keys of labels."""
 
     QUEUE = "kueue.x-k8s.io/queue-name"
@@ -40,7 +41,7 @@ class Label(StrEnum):
     BATCH_USER = "rbac.kueue.x-k8s.io/batch-user"
 
 
-class Annotation(StrEnum):
+class Annotation(Word):
     """Keys of annotations."""
 
     PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -104,14 +105,14 @@ DEPENDENCIES_GATE: Final = "pykueue.io/dependencies"
 """The admission gate of a Job that waits for other Jobs or for a time; our job controller removes it."""
 
 
-class Finalizer(StrEnum):
+class Finalizer(Word):
     """Keys of finalizers."""
 
     RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
     MANAGED_POD = "kueue.x-k8s.io/managed"
 
 
-class KubernetesFinalizer(StrEnum):
+class KubernetesFinalizer(Word):
     """Finalizers of Kubernetes itself."""
 
     ORPHAN = "orphan"
@@ -119,14 +120,14 @@ class KubernetesFinalizer(StrEnum):
     NAMESPACE = "kubernetes"
 
 
-class CheckController(StrEnum):
+class CheckController(Word):
     """Names of admission check controllers."""
 
     PROVISIONING = "kueue.x-k8s.io/provisioning-request"
     MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
-class WorkloadCondition(StrEnum):
+class WorkloadCondition(Word):
     """Types of a Workload's conditions."""
 
     QUOTA_RESERVED = "QuotaReserved"

@@ -77,6 +77,7 @@ class Controllers:
         fenced.refused = self.cluster.doubt
         self.metrics = Metrics(loaded)
         fenced.wrote = self.metrics.self_metrics.wrote
+        self.cluster.events.dropped = self.metrics.self_metrics.event_dropped
         self.journal = None if journal is None else JournalFile(journal)
         self.pump = Pump(self.cluster, self.metrics, self.journal)
         self.metrics.watch(self.cluster, self.pump.engine)

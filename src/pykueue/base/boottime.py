@@ -71,9 +71,13 @@ class SteadyWall:
     def date(self, boot: int) -> int:
         """The date at a later CLOCK_BOOTTIME: part of the offset of the last reading has been worked off by then."""
         at, nanos, offset = self.anchor
-        passed = max(0, boot - at)
+        passed = boot - at
+        if passed <= 0:
+            return nanos
         most = passed // SLEW_PART
-        return nanos + passed + max(-most, min(most, offset))
+        if -most <= offset <= most:
+            return nanos + passed + offset
+        return nanos + passed + (most if offset > 0 else -most)
 
     def look(self) -> int:
         """Read the wall clock and return the date."""

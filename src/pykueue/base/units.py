@@ -133,6 +133,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def parse_instant(text: str) -> Instant:
     """Parse an RFC 3339 text."""
     moment = datetime.fromisoformat(text)
@@ -154,7 +155,8 @@ def format_second(second: int) -> str:
 
 def micro_time(instant: Instant) -> str:
     """RFC 3339 with microseconds, as in events and leases."""
-    return (EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    second, micros = divmod(instant, MICROS)
+    return f"{format_second(second)[:-1]}.{micros:06d}Z"
 
 
 def after(start: Instant, delay: Seconds) -> Instant:

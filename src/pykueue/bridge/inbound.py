@@ -1,13 +1,16 @@
 """Kubernetes objects as facts: views of objects to the engine's own nouns."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from pykueue.api import checks as api_checks
 from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
 from pykueue.api.names import Annotation, Label, WorkloadCondition
-from pykueue.api.pods import LimitRange, PodSpec, PodTemplate, RuntimeClass, TemplateError, decode_template
+from pykueue.api.pods import LimitRange, PodSpec, RuntimeClass, TemplateError, decode_template
 from pykueue.api.rules.rule import Context
 from pykueue.api.rules.workload_spec import boost_is_number, boost_not_empty
 from pykueue.base.struct import Frozen
@@ -21,9 +24,12 @@ from pykueue.engine import model
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
 """Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
+TEMPLATES_MAX: Final = 1024
+"""How many pod templates are remembered."""
 
-class Surroundings(Frozen):
-    """What a workload depends on besides itself."""
+
+class Surroundings(Frozen, eq=False):
+    """What a workload depends on besides itself; compared by identity, as the key of what was read in it."""
 
     resources: ResourceConfig = ResourceConfig()
     limit_ranges: tuple[LimitRange, ...] = ()
@@ -364,38 +370,58 @@ def priority_boost(annotations: Mapping[str, str]) -> tuple[int, str]:
     return -size if text.startswith("-") else size, ""
 
 
+class TemplateReading(Frozen):
+    """What a pod template asks for."""
+
+    pods: model.PodSet
+    """One pod of it."""
+    spec: PodSpec = PodSpec()
+    """With the defaults of its namespace."""
+    written: PodSpec = PodSpec()
+    """As the user wrote it."""
+    beyond: tuple[str, ...] = ()
+    """What it uses that this version does not support."""
+    trouble: str = ""
+    """Why it cannot be read."""
+
+
+@lru_cache(maxsize=TEMPLATES_MAX)
+def read_template(raw: bytes, around: Surroundings) -> TemplateReading:
+    """What a pod template asks for; many workloads have the same template."""
+    try:
+        template = decode_template(raw)
+        spec = adjusted(template.spec, around.limit_ranges, around.runtime_classes)
+        requests = tuple(counted(pod_requests(spec), around.resources).items())
+    except (TemplateError, QuantityError) as error:
+        return TemplateReading(model.PodSet("", 1, shape=shape_key(PodSpec())), trouble=str(error))
+    chosen = selection(spec)
+    pods = model.PodSet(
+        "",
+        1,
+        requests,
+        None,
+        chosen.node_selector,
+        chosen.affinity,
+        tuple(model.Toleration(*one) for one in chosen.tolerations),
+        shape_key(spec),
+    )
+    return TemplateReading(pods, spec, template.spec, unbuilt("PodTemplate", template))
+
+
 def read_workload(seen: api_workload.Workload, around: Surroundings) -> Reading:
     """What a Workload asks for."""
-    pod_sets: list[model.PodSet] = []
-    specs: list[PodSpec] = []
-    written: list[PodSpec] = []
+    pod_sets = seen.spec.pod_sets
+    templates = [read_template(bytes(pod_set.template), around) for pod_set in pod_sets]
     beyond = list(unbuilt("Workload", seen))
     trouble = ""
-    for index, pod_set in enumerate(seen.spec.pod_sets):
-        path = f"spec.podSets[{index}]"
-        try:
-            template = decode_template(pod_set.template)
-            spec = adjusted(template.spec, around.limit_ranges, around.runtime_classes)
-            requests = tuple(counted(pod_requests(spec), around.resources).items())
-        except (TemplateError, QuantityError) as error:
-            trouble = trouble or f"{path}.template.{error}"
-            template, spec, requests = PodTemplate(), PodSpec(), ()
-        specs.append(spec)
-        written.append(template.spec)
-        beyond.extend(f"{path}.template.{text}" for text in unbuilt("PodTemplate", template))
-        chosen = selection(spec)
-        pod_sets.append(
-            model.PodSet(
-                pod_set.name,
-                pod_set.count,
-                requests,
-                pod_set.min_count,
-                chosen.node_selector,
-                chosen.affinity,
-                tuple(model.Toleration(*one) for one in chosen.tolerations),
-                shape_key(spec),
-            )
-        )
+    for index, template in enumerate(templates):
+        path = f"spec.podSets[{index}].template"
+        if template.trouble:
+            trouble = trouble or f"{path}.{template.trouble}"
+        beyond.extend(f"{path}.{text}" for text in template.beyond)
+    if not trouble:
+        specs, written = [one.spec for one in templates], [one.written for one in templates]
+        trouble = problem(specs, around.limit_ranges, written) or ""
     metadata = seen.metadata
     return Reading(
         metadata.uid,
@@ -403,7 +429,10 @@ def read_workload(seen: api_workload.Workload, around: Surroundings) -> Reading:
         metadata.annotations,
         metadata.labels,
         around,
-        tuple(pod_sets),
-        trouble or problem(specs, around.limit_ranges, written) or "",
+        tuple(
+            replace(template.pods, name=pod_set.name, count=pod_set.count, min_count=pod_set.min_count)
+            for pod_set, template in zip(pod_sets, templates, strict=True)
+        ),
+        trouble,
         tuple(beyond),
     )

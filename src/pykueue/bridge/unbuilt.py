@@ -20,8 +20,6 @@ MULTIKUEUE: Final = "sending workloads to other clusters, MultiKueue, is not sup
 DEVICES: Final = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
 STEP: Final = re.compile(r"\[\]|\[[^]]+\]|[A-Za-z]+")
 """One step of a path."""
-EMPTY: Final[tuple[object, ...]] = (None, "", (), [], {})
-"""Values that ask for nothing in any field."""
 
 
 class Row(Frozen):
@@ -163,7 +161,8 @@ def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
                 yield from applied(below, item, f"{place}[{index}]")
             continue
         found = member(thing, step.strip("[]"))
-        if found not in EMPTY:
+        # An absent or empty value asks for nothing; a number or a boolean may.
+        if found or isinstance(found, int | float):
             yield from applied(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykueue.api.names import WorkloadCondition
+from pykueue.api.pods import LimitRange
 from pykueue.api.workload import Workload, held
 from pykueue.bridge import inbound
 from pykueue.controllers.cluster import Cluster
@@ -87,15 +88,19 @@ class WorkloadFacts:
         """What the Workloads of a namespace depend on besides the objects themselves."""
         found = self.around.get(namespace)
         if found is None:
-            ranges, chosen = self.cluster.limit_ranges.objects, self.cluster.settings.intake
-            found = self.around[namespace] = inbound.Surroundings(
-                chosen.resources,
-                tuple(ranges[key] for key in sorted(ranges) if key.partition("/")[0] == namespace),
-                self.cluster.runtime_classes.objects,
-                chosen.boosts,
-                chosen.unqueued,
-            )
+            objects = self.cluster.limit_ranges.objects
+            ranges = tuple(objects[key] for key in sorted(objects) if key.partition("/")[0] == namespace)
+            # Namespaces without a LimitRange share one object, and so what was read of equal templates.
+            shared = namespace and not ranges
+            found = self.around[namespace] = self.surroundings("") if shared else self.with_ranges(ranges)
         return found
+
+    def with_ranges(self, ranges: tuple[LimitRange, ...]) -> inbound.Surroundings:
+        """The surroundings in a namespace with these LimitRanges."""
+        chosen = self.cluster.settings.intake
+        return inbound.Surroundings(
+            chosen.resources, ranges, self.cluster.runtime_classes.objects, chosen.boosts, chosen.unqueued
+        )
 
     def forget_surroundings(self, namespace: str) -> None:
         """Drop what the Workloads of a namespace depend on, or of all for an empty name; it is read again on demand."""

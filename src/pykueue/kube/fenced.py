@@ -1,9 +1,8 @@
 """A Kubernetes API through which only the leader writes."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final, TypeVar
 
 from pykueue.kube.lease import Leadership
 from pykueue.kube.port import (
@@ -19,6 +18,8 @@ from pykueue.kube.port import (
     Resource,
     UnansweredError,
 )
+
+T = TypeVar("T")
 
 FAILURES: Final[Mapping[type[KubeError], str]] = {
     ConflictError: "conflict",
@@ -54,13 +55,11 @@ class Fenced:
             what = f"{verb} {resource} {namespace}/{name}" if namespace else f"{verb} {resource} {name}"
             raise NotLeadingError(what, 0, "NotLeading", "nothing was sent: this process does not lead")
 
-    @contextlib.contextmanager
-    def reporting(self, verb: str, resource: Resource, namespace: str, name: str) -> Iterator[None]:
-        """Report a write, especially one that is refused because the object has changed or is gone."""
-        self.check(verb, resource, namespace, name)
+    async def reported(self, call: Awaitable[T], verb: str, resource: Resource, namespace: str, name: str) -> T:
+        """Await a write and report it, especially if it is refused because the object has changed or is gone."""
         result = "ok"
         try:
-            yield
+            return await call
         except KubeError as error:
             result = FAILURES.get(type(error), "error")
             if name and isinstance(error, ConflictError | NotFoundError) and self.refused is not None:
@@ -91,8 +90,9 @@ class Fenced:
 
     async def create(self, resource: Resource, body: bytes, namespace: str = "") -> bytes:
         """Create an object."""
-        with self.reporting("create", resource, namespace, ""):
-            return await self.kube.create(resource, body, namespace)
+        self.check("create", resource, namespace, "")
+        call = self.kube.create(resource, body, namespace)
+        return await self.reported(call, "create", resource, namespace, "")
 
     async def patch(
         self,
@@ -106,15 +106,15 @@ class Fenced:
         manager: str = "",
     ) -> bytes:
         """Patch an object."""
-        with self.reporting("patch", resource, namespace, name):
-            return await self.kube.patch(
-                resource, name, body, namespace, how=how, subresource=subresource, manager=manager
-            )
+        self.check("patch", resource, namespace, name)
+        call = self.kube.patch(resource, name, body, namespace, how=how, subresource=subresource, manager=manager)
+        return await self.reported(call, "patch", resource, namespace, name)
 
     async def replace(self, resource: Resource, name: str, body: bytes, namespace: str = "") -> bytes:
         """Replace an object."""
-        with self.reporting("replace", resource, namespace, name):
-            return await self.kube.replace(resource, name, body, namespace)
+        self.check("replace", resource, namespace, name)
+        call = self.kube.replace(resource, name, body, namespace)
+        return await self.reported(call, "replace", resource, namespace, name)
 
     async def delete(
         self,
@@ -128,10 +128,11 @@ class Fenced:
         grace: int | None = None,
     ) -> None:
         """Delete an object."""
-        with self.reporting("delete", resource, namespace, name):
-            await self.kube.delete(
-                resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
-            )
+        self.check("delete", resource, namespace, name)
+        call = self.kube.delete(
+            resource, name, namespace, propagation=propagation, uid=uid, version=version, grace=grace
+        )
+        await self.reported(call, "delete", resource, namespace, name)
 
     async def close(self) -> None:
         """Close all connections."""

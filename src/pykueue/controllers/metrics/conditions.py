@@ -11,7 +11,6 @@ from pykueue.base.units import MICROS, Instant, parse_instant
 Conditions: TypeAlias = Mapping[str, Condition]
 """By type."""
 
-# Plain texts, since enum members are looked up six times as slowly, and every change needs them.
 RESERVED: Final = WorkloadCondition.QUOTA_RESERVED.value
 ADMITTED: Final = WorkloadCondition.ADMITTED.value
 READY: Final = WorkloadCondition.PODS_READY.value

@@ -226,10 +226,13 @@ class Metrics:
             return None
         if seen.metadata.deletion_timestamp is not None:
             return None
-        by_type = {condition.type: condition.reason for condition in seen.status.conditions}
-        reserved = RESERVED in held
-        cause = "" if reserved else by_type.get(RESERVED, "PendingEvaluation")
-        return key, by_type.get(ADMITTED, "NoReservation"), cause
+        reason, cause = "NoReservation", "PendingEvaluation"
+        for condition in seen.status.conditions:
+            if condition.type == ADMITTED:
+                reason = condition.reason
+            elif condition.type == RESERVED:
+                cause = condition.reason
+        return key, reason, "" if RESERVED in held else cause
 
     def keep(self, before: Slot | None, after: Slot | None) -> None:
         """Move a Workload from one slot to another."""

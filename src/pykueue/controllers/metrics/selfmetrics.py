@@ -48,6 +48,12 @@ WRITES: Final = Family(
     "Writes of the controllers by kind, verb and result: `ok`, or the reason for the failure.",
     ("kind", "verb", "result"),
 )
+EVENTS_DROPPED: Final = Family(
+    "pykueue_events_dropped_total",
+    Kind.COUNTER,
+    "Kubernetes Events that were not written, because the API server refused them or was too slow.",
+    (),
+)
 LEADING: Final = Family(
     "pykueue_leading", Kind.GAUGE, "1 if this replica is the leader and has loaded all objects, otherwise 0.", ()
 )
@@ -69,7 +75,7 @@ CLOCK_SUSPENDS: Final = Family(
 )
 
 
-COUNTED: Final = (RECONCILES, ERRORS, SECONDS, REQUESTS, WEBHOOKS, WEBHOOK_SECONDS, WRITES)
+COUNTED: Final = (RECONCILES, ERRORS, SECONDS, REQUESTS, WEBHOOKS, WEBHOOK_SECONDS, WRITES, EVENTS_DROPPED)
 ALL: Final = (DEPTH, *COUNTED, LEADING, CLOCK_OFFSET, CLOCK_STEPS, CLOCK_SUSPENDS)
 """Every family of this module."""
 
@@ -101,6 +107,10 @@ class SelfMetrics:
     def wrote(self, kind: str, verb: str, result: str) -> None:
         """Count a write of the controllers."""
         self.counts.count(WRITES, (kind, verb, result))
+
+    def event_dropped(self) -> None:
+        """Count a Kubernetes Event that was not written."""
+        self.counts.count(EVENTS_DROPPED, ())
 
     def write(self, leads: bool, lines: list[str]) -> Iterator[None]:
         """Add the families with their series, in steps."""

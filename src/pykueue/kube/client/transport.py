@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from math import inf
 from typing import Final, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from pykueue.kube.client.message import Answer, MalformedError
 
 CALL_SECONDS: Final = 60.0
 """How long the response to a call may take."""
+CHECKS: Final = 60
+"""How often within that time all calls in flight are checked; a timer of its own would cost each call more."""
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 45.0
 """How long an idle connection may be reused; servers keep them for 90 s."""
@@ -136,6 +139,8 @@ class Line(asyncio.Protocol):
         """Whether it must not be reused."""
         self.heard = 0.0
         """When data last arrived."""
+        self.due = inf
+        """When the response must have arrived."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -215,7 +220,8 @@ class Line(asyncio.Protocol):
 
     async def whole(self) -> Response:
         """The complete response to the request."""
-        timer = Timer(CALL_SECONDS, lambda: self.fail(f"no response within {CALL_SECONDS:.0f} s"))
+        self.due = uptime() + CALL_SECONDS
+        self.pool.start_checks()
         answer = self.answer
         assert answer is not None, "nothing was sent that could be answered"
         try:
@@ -226,7 +232,7 @@ class Line(asyncio.Protocol):
             body = b"".join(self.parts)
             return Response(answer.status, answer.headers.get(b"retry-after", b"").decode("latin-1"), body)
         finally:
-            timer.cancel()
+            self.due = inf
             if not answer.complete or not answer.lasts:
                 self.abort()
             self.answer = None
@@ -312,6 +318,8 @@ class Direct:
         self.idle: list[tuple[float, Line]] = []
         """Connections to reuse, the most recent last, with the time since when they are idle."""
         self.slots = asyncio.Semaphore(CONNECTIONS_MAX)
+        self.checks: Timer | None = None
+        """The timer of the next check, while calls are in flight."""
         self.closed = False
         self.heads: dict[tuple[tuple[str, str], ...], bytes] = {}
 
@@ -427,6 +435,20 @@ class Direct:
             raise UnsentError(f"{self.authority} cannot be reached: {error}") from error
         return line
 
+    def start_checks(self) -> None:
+        """Check the calls in flight from time to time."""
+        if self.checks is None:
+            self.checks = Timer(CALL_SECONDS / CHECKS, self.check)
+
+    def check(self) -> None:
+        """Fail the calls whose response takes too long."""
+        self.checks = None
+        now = uptime()
+        for line in [line for line in self.lines if line.due <= now]:
+            line.fail(f"no response within {CALL_SECONDS:.0f} s")
+        if any(line.due < inf for line in self.lines):
+            self.start_checks()
+
     def forget(self, line: Line) -> None:
         """Remove a connection that is gone."""
         self.lines.discard(line)
@@ -436,6 +458,8 @@ class Direct:
     async def close(self) -> None:
         """Close all connections; requests that wait to be sent are not sent."""
         self.closed = True
+        if self.checks is not None:
+            self.checks.cancel()
         for line in list(self.lines):
             line.fail("the connections were closed")
         self.idle.clear()
