@@ -3,6 +3,8 @@
 import pytest
 
 from pykueue.api.names import Finalizer
+from pykueue.base.units import MICROS
+from pykueue.controllers.status import WRITERS
 from pykueue.kube.port import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -325,6 +327,29 @@ async def test_many_queues_that_change_all_the_time_are_written_less_often() -> 
         await manager.clock.advance(12)
         assert {manager.status(name)["admittedWorkloads"] for name in names} == {20}
         assert manager.store.all(WORKLOADS)
+
+
+async def test_a_slow_server_gets_a_round_of_writes_and_then_a_rest() -> None:
+    manager = Running()
+    names = [f"q{number}" for number in range(WRITERS)]
+    manager.queues(*names, cpu="1000")
+
+    def slow(what: str) -> object:
+        return manager.clock.sleep(2 * MICROS) if "queues" in what and "/status" in what else None
+
+    async with running(manager):
+        await manager.clock.advance(10)
+        manager.store.writes.clear()
+        manager.store.before = slow
+        for turn in range(60):
+            for name in names:
+                manager.workload(f"{name}-{turn}", name)
+            await manager.clock.advance(1)
+        rounds = len(manager.store.written("ClusterQueue")) / len(names)
+        assert 2 <= rounds <= 4, "a round takes 4 s, and 16 s pass before the next one"
+        manager.store.before = None
+        await manager.clock.advance(20)
+        assert {manager.status(name)["admittedWorkloads"] for name in names} == {60}
 
 
 async def test_where_the_role_has_no_patch_finalizers_are_replaced() -> None:

@@ -67,6 +67,7 @@ class Manager:
             qps=pressure.qps if pressure.qps > 0 else None,
             burst=pressure.burst,
             may_write=lambda: leadership.leading,
+            gathers=True,
         )
         self.controllers = Controllers(
             self.reading,

@@ -39,7 +39,7 @@ SERIES_IDLE: Final = 6 * 60 * MICROS
 """After this long without a repetition, the same Event starts a new series."""
 SERIES_GAP: Final = 60 * MICROS
 """A series is written at its first repetition and then at most once per this time."""
-WRITERS: Final = 8
+WRITERS: Final = 16
 DRAIN_SECONDS: Final = 1.0
 
 Key: TypeAlias = tuple[str, str, str, str, Ref, str]

@@ -1,7 +1,8 @@
 """Writes the status and the finalizers of queues, cohorts, flavors and checks.
 
-Changes of workloads are gathered for a second, and longer where many queues change at once, so that a busy cluster
-costs a bounded number of writes. Only differences are written; unchanged objects are not examined.
+Changes of workloads are gathered for a second, for up to ten where many queues change at once, and for up to a minute
+while the API server is so slow that these writes would take more than a fifth of the time. Only differences are
+written; unchanged objects are not examined.
 """
 
 import asyncio
@@ -53,6 +54,10 @@ GATHER_MICROS: Final = MICROS
 GATHER_MICROS_MAX: Final = 10 * MICROS
 WRITES_PER_SECOND: Final = 6
 """With more writes than this, changes are collected for longer, up to the limit above."""
+SLOW_MICROS_MAX: Final = 60 * MICROS
+"""The limit while the server is slow: its time is for admissions first."""
+SLOW_FACTOR: Final = 4
+"""After writing for a while, changes are collected for so many times as long."""
 WRITERS: Final = 8
 
 
@@ -201,11 +206,15 @@ class Statuses:
     async def run(self) -> None:
         """Write changed status until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.keep(self.soon, PROMPT_MICROS, PROMPT_MICROS))
-            tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX))
+            tasks.create_task(self.keep(self.soon, PROMPT_MICROS, PROMPT_MICROS, PROMPT_MICROS))
+            tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX, SLOW_MICROS_MAX))
 
-    async def keep(self, marks: Marks, pause: int, longest: int) -> None:
-        """Run rounds of writes; each starts a while after its first change, or once changes stop."""
+    async def keep(self, marks: Marks, pause: int, longest: int, slowest: int) -> None:
+        """Run rounds of writes; each starts a while after its first change, or once changes stop.
+
+        The delay is at most `longest`, or `slowest` if the writes take long.
+        """
+        clock = self.cluster.clock
         delay = pause
         while True:
             await marks.some.wait()
@@ -217,8 +226,10 @@ class Statuses:
             if not self.may_write():
                 delay = GATHER_MICROS
                 continue
+            began = clock.moment()
             written = await self.write_all(self.tasks(marks.take()))
-            delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND))
+            took = clock.moment() - began
+            delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND), min(slowest, SLOW_FACTOR * took))
 
     async def rest(self, micros: int) -> None:
         """Sleep for a number of microseconds."""

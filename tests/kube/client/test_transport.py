@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from pykueue.kube.client import transport
-from pykueue.kube.client.transport import Direct, LostError, Request, UnsentError
+from pykueue.kube.client.transport import (
+    GATHER_CALLS,
+    GATHER_PART,
+    GATHER_SECONDS,
+    Direct,
+    LostError,
+    Request,
+    UnsentError,
+)
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -177,6 +185,57 @@ async def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytes
     async with connected(silent) as (_, direct):
         with pytest.raises(LostError, match="no response"):
             await direct.exchange(request())
+
+
+@pytest.mark.parametrize(
+    ("gathers", "calls", "pauses"),
+    [
+        pytest.param(True, GATHER_CALLS, True, id="many in flight"),
+        pytest.param(True, GATHER_CALLS - 1, False, id="few in flight"),
+        pytest.param(False, GATHER_CALLS, False, id="not asked for"),
+    ],
+)
+async def test_responses_are_gathered_while_many_calls_are_in_flight(
+    monkeypatch: pytest.MonkeyPatch, gathers: bool, calls: int, pauses: bool
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(transport, "sleep", slept.append)
+    all_here = asyncio.Event()
+
+    def together(peer: Peer) -> Talk:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await peer.heard(reader)
+            if len(peer.heads) == calls:
+                all_here.set()
+            await all_here.wait()
+            writer.write(OK)
+
+        return speak
+
+    async with connected(together) as (_, direct):
+        direct.gathers, direct.latency = gathers, 0.05
+        await asyncio.gather(*(direct.exchange(request()) for _ in range(calls)))
+    assert slept == ([pytest.approx(0.05 / GATHER_PART)] if pauses else [])
+
+
+async def test_a_pause_is_short_however_long_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(transport, "sleep", slept.append)
+    direct = Direct("http://localhost", gathers=True)
+    direct.calls, direct.latency = GATHER_CALLS, 30.0
+    direct.gather()
+    direct.gather()
+    assert slept == [GATHER_SECONDS], "one pause in each turn of the loop"
+    await asyncio.sleep(0)
+    direct.gather()
+    assert slept == [GATHER_SECONDS, GATHER_SECONDS]
+
+
+async def test_the_duration_of_recent_calls_is_known() -> None:
+    async with connected(answering(OK, OK)) as (_, direct):
+        await direct.exchange(request())
+        assert 0 < direct.latency < 1
+        assert direct.calls == 0
 
 
 async def test_a_cancelled_call_does_not_leave_its_answer_to_the_next() -> None:

@@ -125,6 +125,7 @@ class HttpKube:
         may_write: Callable[[], bool] | None = None,
         rng: Callable[[], float] = random.random,
         transport: Transport | None = None,
+        gathers: bool = False,
     ) -> None:
         self.connection = connection
         self.clock = clock
@@ -141,7 +142,7 @@ class HttpKube:
 
             self.transport = Proxied(connection.server, connection.server_name, connection.proxy)
         else:
-            self.transport = Direct(connection.server, connection.server_name)
+            self.transport = Direct(connection.server, connection.server_name, gathers=gathers)
         self.observe: Callable[[str, str, str], None] | None = None
         """Called with each response: its code, the method, and the server's host."""
         self.host = urlsplit(connection.server).netloc
