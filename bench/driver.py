@@ -10,6 +10,7 @@ from pykueue.base.units import Instant
 from pykueue.engine.decisions import Admit, Decision, Evict, Wait
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Written
+from pykueue.engine.record.unserved import Preemptors
 
 ARRIVES = 0
 """The attempt number of a workload's creation; its attempts to run count from one."""
@@ -27,6 +28,10 @@ class Driver:
         heapify(self.events)
         self.now = Instant(0)
         self.cycles = self.admitted = self.evicted = self.waits = self.finished = 0
+        self.lost_micros = self.unserved = 0
+        """The run time that evictions cost, and how many of them did not help the preemptor."""
+        self.started: dict[str, Instant] = {}
+        self.preemptors = Preemptors()
 
     def step(self) -> None:
         """Advance to the next instant at which something happens, and process it."""
@@ -52,7 +57,9 @@ class Driver:
         wake = engine.next_wake()
         while wake is not None and wake <= self.now:
             self.cycles += 1
-            for decision in engine.decide(self.now):
+            decisions = engine.decide(self.now)
+            self.unserved += sum(one.evictions for one in self.preemptors.note(engine, decisions))
+            for decision in decisions:
                 engine.observe(Written(decision.workload))
                 self.carry_out(decision)
             wake = engine.next_wake()
@@ -63,10 +70,12 @@ class Driver:
         match decision:
             case Admit():
                 self.admitted += 1
+                self.started[key] = self.now
                 attempt = self.attempts[key] = self.attempts.get(key, ARRIVES) + 1
                 heappush(self.events, (Instant(self.now + self.arrivals[key].run_micros), attempt, key))
             case Evict():
                 self.evicted += 1
+                self.lost_micros += self.now - self.started[key]
                 self.attempts[key] += 1
                 self.engine.observe(Stopped(key))
             case Wait():

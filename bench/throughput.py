@@ -8,6 +8,7 @@ from bench import kernel
 from bench.driver import Driver
 from bench.shapes import Load, arrivals_of, cluster_of
 from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS
 
 SLICES: Final = 8
 """The kernel is timed after each of this many parts of a load: the speed of a shared machine varies."""
@@ -20,6 +21,10 @@ class Throughput(Frozen):
     admissions: int
     """Exceeds the number of workloads if some are admitted again after an eviction."""
     evictions: int
+    lost_seconds: float
+    """The run time that evictions cost."""
+    unserved: int
+    """Evictions whose preemptor did not start."""
     waits: int
     cycles: int
     seconds: float
@@ -48,6 +53,8 @@ def throughput(load: Load) -> Throughput:
         driver.finished,
         driver.admitted,
         driver.evicted,
+        driver.lost_micros / MICROS,
+        driver.unserved,
         driver.waits,
         driver.cycles,
         spent,

@@ -16,21 +16,21 @@ from pykueue.base.struct import Frozen
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 WORK: Final = ROOT / "build" / "race"
 
-KUEUE, LIMITS, OURS, OURS_ON_THEIRS = "kueue", "kueue-limits", "ours", "ours-kueue-crds"
-RIVALS: Final = (KUEUE, LIMITS)
+KUEUE, LIMITS, NEW_LIMITS, OURS, OURS_ON_THEIRS = "kueue", "kueue-limits", "kueue-new-limits", "ours", "ours-kueue-crds"
+RIVALS: Final = (KUEUE, LIMITS, NEW_LIMITS)
 TITLES: Final = {
     KUEUE: "Kueue as it stands",
     LIMITS: "Kueue with its default client limits",
+    NEW_LIMITS: "Kueue with the client limits of 0.20",
     OURS: "pykueue",
     OURS_ON_THEIRS: "pykueue on Kueue's CRDs",
 }
 
 MINIMAL: Final = "test/performance/scheduler/minimalkueue"
-# The harness's limits, and the defaults of Kueue's Configuration.
-PATCHES: Final = (
-    ("kubeConfig.QPS = 50\n", "kubeConfig.QPS = 300\n"),
-    ("kubeConfig.Burst = 100\n", "kubeConfig.Burst = 500\n"),
-)
+HARNESS_LIMITS: Final = (50, 100)
+"""Requests a second, and bursts, of the harness's own manager."""
+CLIENT_LIMITS: Final = {LIMITS: (300, 500), NEW_LIMITS: (1000, 1000)}
+"""The defaults of Kueue's Configuration, until 0.19 and from 0.20 on."""
 
 # The harness passes minimalkueue's flags; ours gets the relevant ones as a Configuration.
 WRAPPER: Final = """\
@@ -96,26 +96,27 @@ def control_plane() -> Built:
     return Built(str(folder), str((folder / "kueue").resolve()))
 
 
-def patched(source: str) -> str:
+def patched(source: str, limits: tuple[int, int]) -> str:
     """Minimal Kueue's main file with other client limits."""
-    for old, new in PATCHES:
-        if source.count(old) != 1:
+    for field, old, new in zip(("QPS", "Burst"), HARNESS_LIMITS, limits, strict=True):
+        line = f"kubeConfig.{field} = {old}\n"
+        if source.count(line) != 1:
             raise ValueError(
-                f"{MINIMAL}/main.go: holds {old.strip()!r} {source.count(old)} times, not once; see PATCHES"
+                f"{MINIMAL}/main.go: holds {line.strip()!r} {source.count(line)} times, not once; see HARNESS_LIMITS"
             )
-        source = source.replace(old, new)
+        source = source.replace(line, f"kubeConfig.{field} = {new}\n")
     return source
 
 
-def with_default_limits(tree: Path) -> Path:
-    """Minimal Kueue rebuilt with the default client limits of its Configuration; the source tree is unchanged."""
-    made = WORK / "bin" / f"{tree.name}-limits" / "minimalkueue"
+def with_limits(tree: Path, name: str) -> Path:
+    """Minimal Kueue rebuilt with the client limits of this contender; the source tree is unchanged."""
+    made = WORK / "bin" / f"{tree.name}-{name}" / "minimalkueue"
     if not made.exists():
-        print("building Kueue with its default client limits", flush=True)
+        print(f"building {TITLES[name]}", flush=True)
         made.parent.mkdir(parents=True, exist_ok=True)
         main = tree / MINIMAL / "main.go"
         scratch = made.parent / "main.go"
-        scratch.write_text(patched(main.read_text()))
+        scratch.write_text(patched(main.read_text(), CLIENT_LIMITS[name]))
         # The compiler reads the scratch file instead of the one in the tree.
         overlay = made.parent / "overlay.json"
         overlay.write_bytes(msgspec.json.encode({"Replace": {str(main): str(scratch)}}))
@@ -181,8 +182,8 @@ def contenders(names: list[str], built: Built, profile: bool = False) -> list[Co
     for name in names:
         if name == KUEUE:
             found.append(Contender(name, str(tree / "bin" / "minimalkueue"), theirs))
-        elif name == LIMITS:
-            found.append(Contender(name, str(with_default_limits(tree)), theirs))
+        elif name in CLIENT_LIMITS:
+            found.append(Contender(name, str(with_limits(tree, name)), theirs))
         else:
             crds = str(our_crds()) if name == OURS else theirs
             found.append(Contender(name, str(wrapper(profile)), crds))

@@ -15,7 +15,7 @@ import yaml
 from pykueue.base.struct import Frozen
 
 COUNTED: Final = "apiserver_request_total"
-SERIES: Final = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
+SERIES: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 READS: Final = frozenset({"GET", "LIST", "WATCH", "CONNECT"})
 PAGE: Final = 500
@@ -26,7 +26,7 @@ def series(text: str, family: str) -> Iterator[tuple[dict[str, str], float]]:
     """Labels and value of each series of a family, in Prometheus' text form."""
     for line in text.splitlines():
         if line.startswith(family) and (match := SERIES.match(line)) and match[1] == family:
-            yield dict(LABEL.findall(match[2])), float(match[3])
+            yield dict(LABEL.findall(match[2] or "")), float(match[3])
 
 
 def counted(text: str) -> Counter[str]:

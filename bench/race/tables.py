@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from bench.race.contenders import RIVALS, TITLES
+from bench.race.managermetrics import Said
 from bench.race.requests import writes
 from bench.race.result import Result
 
@@ -44,11 +45,19 @@ def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
         ("admissions/s", lambda each: f"{each.workloads / each.wall:,.0f}"),
         ("kube-apiserver, CPU ms per workload", lambda each: f"{each.apiserver / each.workloads * 1000:.1f}"),
         ("writes per workload", lambda each: f"{writes(each.requests) / each.workloads:.2f}"),
-        ("events the recorder dropped", lambda each: f"{each.dropped:,}"),
+        ("run time lost to evictions, s", lambda each: own(each, lambda said: said.lost_seconds)),
+        ("evictions whose preemptor did not start", lambda each: own(each, lambda said: said.unserved)),
+        ("Events the manager dropped", lambda each: own(each, lambda said: said.dropped_events)),
+        ("changes the harness's recorder dropped", lambda each: f"{each.dropped:,}"),
         ("runs", lambda each: str(each.runs)),
     ]
     head = ["", *(title(each, fresh) for each in results)]
     return grid(head, ([name, *map(figure, results)] for name, figure in rows))
+
+
+def own(result: Result, figure: Callable[[Said], float]) -> str:
+    """A figure of our manager."""
+    return "" if result.said is None else f"{figure(result.said):,.0f}"
 
 
 def waiting(name: str) -> Callable[[Result], str]:

@@ -14,7 +14,8 @@ from typing import Any, Final
 import yaml
 
 from bench.race import processes
-from bench.race.contenders import WORK, Built, Contender
+from bench.race.contenders import RIVALS, WORK, Built, Contender
+from bench.race.managermetrics import last_page, said
 from bench.race.requests import Server, Tally, writes
 from bench.race.result import MILLI, Result, read_classes
 from bench.race.shapes import Shape, generator, size
@@ -238,6 +239,7 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
         dropped=summary["droppedWorkloadEvents"],
         classes=classes,
         requests=seen.requests,
+        said=None if contender.name in RIVALS else said(last_page(folder)),
     )
 
 

@@ -1,4 +1,6 @@
+import io
 import subprocess
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,12 @@ from bench.race.contenders import (
     LIMITS,
     OURS,
     OURS_ON_THEIRS,
-    PATCHES,
     WRAPPER,
     patched,
     split,
     without_conversion,
 )
+from bench.race.managermetrics import DROPPED, DUMP, LOST, Said, last_page, said
 from bench.race.page import FILE, marks, replaced
 from bench.race.processes import TICK, read_busy, read_peak, read_stat
 from bench.race.requests import Tally, counted, read_page, writes
@@ -213,13 +215,13 @@ MAIN_GO = "\tkubeConfig.QPS = 50\n\tkubeConfig.Burst = 100\n"
 
 
 def test_the_client_limits_are_replaced() -> None:
-    assert patched(MAIN_GO) == "\tkubeConfig.QPS = 300\n\tkubeConfig.Burst = 500\n"
+    assert patched(MAIN_GO, (300, 500)) == "\tkubeConfig.QPS = 300\n\tkubeConfig.Burst = 500\n"
 
 
 @pytest.mark.parametrize("source", ["", MAIN_GO * 2], ids=["not there", "there twice"])
 def test_limits_that_cannot_be_replaced_are_an_error(source: str) -> None:
-    with pytest.raises(ValueError, match=PATCHES[0][0].strip()):
-        patched(source)
+    with pytest.raises(ValueError, match=r"kubeConfig\.QPS = 50"):
+        patched(source, (300, 500))
 
 
 def test_crds_are_split_without_their_conversion() -> None:
@@ -256,7 +258,7 @@ def test_the_wrapper_turns_the_flags_of_the_harness_into_ours(tmp_path: Path, fl
 @pytest.mark.parametrize(
     ("shape", "only", "rounds", "order"),
     [
-        pytest.param(BASELINE, None, None, [KUEUE, LIMITS, OURS, OURS_ON_THEIRS], id="everybody once"),
+        pytest.param(QUICK, None, None, [LIMITS, OURS, KUEUE, OURS, LIMITS, LIMITS, OURS], id="in turns"),
         pytest.param(QUICK, [OURS], None, [OURS] * 3, id="one alone, as often as usual"),
         pytest.param(BASELINE, [OURS, LIMITS], 2, [OURS, LIMITS, OURS, LIMITS], id="two in turns"),
         pytest.param(LARGE, None, None, [OURS, LIMITS], id="at scale the better rival will do"),
@@ -297,10 +299,43 @@ def test_one_missed_floor_is_a_defeat_and_old_rivals_are_named(capsys: pytest.Ca
     assert said.count("not of this run, and perhaps of a busier or quieter hour: kueue\n") == 1
 
 
-def test_ours_under_foreign_crds_is_shown_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ours_under_foreign_crds_has_floors_too(capsys: pytest.CaptureFixture[str]) -> None:
     slow = result(KUEUE, wall=100.0, apiserver=100.0, manager=100.0, memory=2**30)
-    assert judge([slow, result(), result(OURS_ON_THEIRS, wall=200.0)], frozenset({KUEUE, OURS, OURS_ON_THEIRS}), QUICK)
+    everybody = frozenset({KUEUE, OURS, OURS_ON_THEIRS})
+    assert judge([slow, result(), result(OURS_ON_THEIRS)], everybody, QUICK)
+    assert not judge([slow, result(), result(OURS_ON_THEIRS, wall=200.0)], everybody, QUICK)
     assert "MISSED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "ok"),
+    [
+        pytest.param(Said(70.0, 0, 0), True, id="work is lost"),
+        pytest.param(Said(70.0, 1, 0), False, id="in vain"),
+        pytest.param(Said(70.0, 0, 1), False, id="an Event is dropped"),
+    ],
+)
+def test_what_our_manager_must_not_do(said: Said, ok: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = result(KUEUE, wall=100.0, apiserver=100.0, manager=100.0, memory=2**30)
+    assert judge([slow, result(said=said)], frozenset({KUEUE, OURS}), QUICK) is ok
+    assert ("MISSED" in capsys.readouterr().out) is not ok
+
+
+def test_the_last_page_of_metrics_says_what_the_manager_did(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / DUMP, "w:gz") as dump:
+        for moment, dropped in ((900, 4), (1000, 7)):
+            lines = (f'{LOST}{{cluster_queue="a"}} 1.5', f'{LOST}{{cluster_queue="b"}} 2', f"{DROPPED} {dropped}", "")
+            page = "\n".join(lines).encode()
+            info = tarfile.TarInfo(f"{moment}.prometheus")
+            info.size = len(page)
+            dump.addfile(info, io.BytesIO(page))
+    assert said(last_page(tmp_path)) == Said(3.5, 0, 7)
+
+
+def test_of_several_runs_the_worst_of_what_must_not_happen_counts() -> None:
+    runs = [result(said=Said(1.0, 0, 3)), result(said=Said(5.0, 1, 0)), result(said=Said(2.0, 0, 0))]
+    assert middle(runs).said == Said(2.0, 1, 3)
+    assert middle([result(KUEUE)]).said is None
 
 
 def test_nothing_is_judged_without_a_rival(capsys: pytest.CaptureFixture[str]) -> None:

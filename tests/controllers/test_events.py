@@ -197,8 +197,8 @@ async def test_events_that_wait_when_the_time_to_stop_is_over_are_counted_as_dro
     monkeypatch.setattr(events, "DRAIN_SECONDS", 0.01)
     said = Said()
 
-    async def never(*_: object) -> bytes:
-        return await asyncio.get_running_loop().create_future()
+    async def never(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(said.store, "create", never)
     task = asyncio.ensure_future(said.recorder.run())

@@ -27,6 +27,7 @@ from pykueue.engine.facts import Fact, Gone, Kind, Leading, Seen, Stopped, Synce
 from pykueue.engine.record.explain import explain, never
 from pykueue.engine.record.journal import Recorder
 from pykueue.engine.record.recent import Recent
+from pykueue.engine.record.unserved import Preemptors
 from pykueue.jobs.admit import STRICT_BY_CREATION
 from pykueue.kube.informer import Change, Informer, version_of
 from pykueue.kube.port import KubeError
@@ -53,6 +54,7 @@ class Pump:
         self.alarm_at = Instant(0)
         self.reasons = PendingReasons(self.engine)
         self.recent = Recent()
+        self.preemptors = Preemptors()
         self.backoff = WriteBackoff(cluster.clock)
         self.facts = WorkloadFacts(cluster, self.engine, self.reasons, self.backoff, self.observe)
         self.writes = DecisionWrites(cluster, metrics, self.engine, self.reasons, self.backoff, self.facts)
@@ -176,6 +178,7 @@ class Pump:
             self.writes.abandon()
             self.reasons.clear()
             self.recent.clear()
+            self.preemptors.clear()
 
     # Cycles.
 
@@ -199,6 +202,8 @@ class Pump:
             if started:
                 self.reasons.started(now)
             self.recent.note(self.engine, decisions)
+            for one in self.preemptors.note(self.engine, decisions):
+                self.metrics.unserved(one.queue, one.cause, one.evictions)
             self.metrics.cycle(started, (clock.moment() - began) / MICROS, self.engine.entries)
             for decision in decisions:
                 self.carry_out(decision)

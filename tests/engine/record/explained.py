@@ -72,13 +72,17 @@ class System:
         decided: list[Decision] = []
         wake = self.engine.next_wake()
         while wake is not None and wake <= self.now:
-            some = self.engine.decide(self.now)
-            self.recent.note(self.engine, some)
-            for one in some:
-                self.engine.observe(Written(one.workload))
-            decided += some
+            decided += self.decide()
             wake = self.engine.next_wake()
         return decided
+
+    def decide(self) -> list[Decision]:
+        """One round of decisions, carried out."""
+        some = self.engine.decide(self.now)
+        self.recent.note(self.engine, some)
+        for one in some:
+            self.engine.observe(Written(one.workload))
+        return some
 
     def advance(self, seconds: int) -> None:
         self.now = Instant(self.now + seconds * MICROS)

@@ -323,6 +323,11 @@ LOST_WORK: Final = counter(
     (*QUEUE, "reason", "policy"),
     "Time between the admission and the eviction of workloads, in seconds, by reason and, for preemptions, by policy.",
 )
+UNSERVED: Final = counter(
+    "pykueue_unserved_preemptions_total",
+    (*QUEUE, "cause"),
+    "Preempted workloads whose preemptor then did not start, by the ClusterQueue of the preemptor and by cause.",
+)
 
 LOCAL_FAMILIES: Final[Mapping[str, Family]] = {
     FINISHED.name: LOCAL_FINISHED,

@@ -156,6 +156,11 @@ class Metrics:
         if self.knows_queue(preempting_queue):
             self.queues.of((preempting_queue,)).count(families.PREEMPTED, (reason,))
 
+    def unserved(self, queue: str, cause: str, evictions: int) -> None:
+        """Count preemptions for a workload of this ClusterQueue that did not start."""
+        if self.knows_queue(queue):
+            self.queues.of((queue,)).count(families.UNSERVED, (cause,), evictions)
+
     # Changes.
 
     def counts_now(self) -> bool:
