@@ -14,7 +14,7 @@ import contextlib
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, Final
@@ -157,7 +157,7 @@ def granted() -> bytes:
     return msgspec.json.encode({"status": {"conditions": conditions}})
 
 
-async def followed(kube: Kube, resource: Resource) -> AsyncIterator[EventSeen]:
+async def followed(kube: Kube, resource: Resource) -> AsyncGenerator[EventSeen, None]:
     """All objects of a kind and their changes; watches again when the server ends one after a definition is edited.
 
     The server also ends one whose first version its cache has not reached within three seconds.

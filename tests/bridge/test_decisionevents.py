@@ -177,6 +177,15 @@ def test_a_decision_is_told_like_this(decision: Decision, expected: list[Note]) 
     assert list(said(decision)) == expected
 
 
+def test_reservation_and_admission_in_one_write_may_share_an_event() -> None:
+    seen = stored(None)
+    level = inbound.workload(seen)
+    at_once, later = (Admit("ns/w", ADMISSION, 0, NOW, reserved_before=before) for before in (False, True))
+    text = f"Admitted, quota reserved in ClusterQueue cq, {WAITED}"
+    assert notes(at_once, seen, level, None, OPTIONS, merged=True) == (Note("ns/w", "Admitted", text),)
+    assert notes(later, seen, level, None, OPTIONS, merged=True) == notes(later, seen, level, None, OPTIONS)
+
+
 def test_a_boost_counts_only_with_its_gate() -> None:
     decision = Evict("ns/w", EvictionReason.PREEMPTED, "go", NOW, by="ns/hi", preemption=PreemptionReason.IN_QUEUE)
     assert "preemptor effective priority: 9 (base: 7, boost: 2)" in said(decision, BOOSTED)[1].text

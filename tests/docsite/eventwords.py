@@ -84,7 +84,11 @@ def evictions() -> tuple[Meaning, ...]:
 
 WORKLOADS: Final = (
     Meaning("QuotaReserved", "Quota is reserved; the text says how long it waited and which flavors were tried."),
-    Meaning("Admitted", "Its Job may start: quota is reserved and all admission checks are ready."),
+    Meaning(
+        "Admitted",
+        "Its Job may start: quota is reserved and all admission checks are ready. With `--merge-admission-events`, also the "
+        "Event of a reservation in the same step.",
+    ),
     *waits(),
     Meaning("AdmissionGated", "It is not queued yet: a gate in `kueue.x-k8s.io/admission-gated-by` is left."),
     Meaning("AdmissionGateCleared", "The last gate is removed; it is queued."),

@@ -60,6 +60,7 @@ class Controllers:
         identity: str = "pykueue",
         seed: int = 0,
         run_times: RunTimes | None = None,
+        merged_events: bool = False,
     ) -> None:
         self.writing = writing
         self.leadership = leadership
@@ -69,7 +70,7 @@ class Controllers:
             fenced,
             reading,
             clock,
-            settings(loaded, seed, scheduling="scheduling" in parts),
+            settings(loaded, seed, scheduling="scheduling" in parts, merged_events=merged_events),
             instance=identity,
             with_jobs="jobs" in parts,
             run_times=run_times,

@@ -48,6 +48,8 @@ class ManagerPlan(Frozen):
     identity: str = "pykueue"
     seed: int = 0
     """Seed for the jitter of backoffs."""
+    merged_events: bool = False
+    """Whether an admission has one Event, also for the reservation in the same write."""
 
 
 class Manager:
@@ -79,6 +81,7 @@ class Manager:
             journal=plan.journal,
             identity=plan.identity,
             seed=plan.seed,
+            merged_events=plan.merged_events,
         )
         for kube in (self.reading, writing):
             kube.observe = self.controllers.metrics.self_metrics.requested

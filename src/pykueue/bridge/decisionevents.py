@@ -2,6 +2,8 @@
 
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant
@@ -51,15 +53,27 @@ class Note(Frozen):
 
 
 def notes(
-    decision: Decision, seen: Workload, level: model.Workload, by: model.Workload | None, options: model.Options
+    decision: Decision,
+    seen: Workload,
+    level: model.Workload,
+    by: model.Workload | None,
+    options: model.Options,
+    *,
+    merged: bool = False,
 ) -> tuple[Note, ...]:
-    """The Events of a decision on a Workload in this state; `by` is the preemptor, if any."""
+    """The Events of a decision on a Workload in this state; `by` is the preemptor, if any.
+
+    If `merged`, an admission without a reservation before it has one Event instead of Kueue's two.
+    """
     key = decision.workload
     match decision:
         case Reserve(admission=admission):
             return (reserved(decision, seen),)
         case Admit(admission=admission, reserved_before=False):
-            return (reserved(decision, seen), admitted(key, admission.queue, 0))
+            first = reserved(decision, seen)
+            if merged:
+                return (replace(first, reason="Admitted", text=first.text.replace("Quota", "Admitted, quota", 1)),)
+            return (first, admitted(key, admission.queue, 0))
         case Admit(admission=admission, at=at):
             since = at if level.reserved_at is None else level.reserved_at
             return (admitted(key, admission.queue, seconds(since, at), CONTROLLER),)

@@ -73,16 +73,18 @@ class Settings(Frozen):
     intake: Intake
     gates: Mapping[str, bool]
     namespace: str
+    merged_events: bool = False
+    """Whether an admission has one Event, also for the reservation in the same write."""
 
 
-def settings(loaded: Loaded, seed: int = 0, *, scheduling: bool = True) -> Settings:
+def settings(loaded: Loaded, seed: int = 0, *, scheduling: bool = True, merged_events: bool = False) -> Settings:
     """The controllers' settings for a Configuration; the seed feeds the jitter of backoffs.
 
     Without `scheduling` nothing is admitted and nothing preempted.
     """
     gates = loaded.gates.values
     chosen = msgspec.structs.replace(options(loaded, seed), scheduling=scheduling)
-    return Settings(loaded, chosen, intake(loaded), gates, loaded.configuration.namespace)
+    return Settings(loaded, chosen, intake(loaded), gates, loaded.configuration.namespace, merged_events)
 
 
 class Cluster:

@@ -366,7 +366,8 @@ class DecisionWrites:
                 preempting = "" if by is None else self.engine.queue_of(by)
                 self.metrics.preempted(preempting, decision.preemption)
                 self.report_preemption(decision, seen, preempting)
-            for note in notes(decision, seen, level, by, self.cluster.settings.options):
+            settings = self.cluster.settings
+            for note in notes(decision, seen, level, by, settings.options, merged=settings.merged_events):
                 about = self.cluster.workloads.get(note.workload)
                 if about is not None:
                     record = self.cluster.events.warning if note.warning else self.cluster.events.normal

@@ -41,6 +41,12 @@ NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
     help="Controllers to run, e.g. '*,-webhooks': scheduling (admission and preemption), jobs, workloads, checks,"
     " status, pods, webhooks.",
 )
+@click.option(
+    "--merge-admission-events",
+    "merged_events",
+    is_flag=True,
+    help="Write one Event instead of two when quota is reserved and the workload admitted in one step.",
+)
 @click.option("--journal", metavar="FILE", help="Record every decision and its input in FILE, for `pykueue replay`.")
 @click.option(
     "--metrics-secure/--no-metrics-secure",
@@ -61,6 +67,7 @@ def manager(
     feature_gates: str,
     tolerate_unknown_gates: bool,
     controllers: str,
+    merged_events: bool,
     journal: str | None,
     metrics_secure: bool,
     log_format: str,
@@ -120,6 +127,7 @@ def manager(
         # Two replicas with one name would both act as leader.
         identity or f"{socket.gethostname()}_{os.urandom(8).hex()}",
         int.from_bytes(os.urandom(4)),
+        merged_events,
     )
     sys.exit(serve(plan))
 
