@@ -67,6 +67,17 @@ def test_the_most_important_then_the_oldest_is_next() -> None:
     assert len(desk.queue) == 0
 
 
+def test_the_heap_of_heads_does_not_grow_while_many_of_a_shape_start_one_by_one() -> None:
+    desk = Desk()
+    names = [f"w{number:03}" for number in range(100)]
+    for number, name in enumerate(names):
+        desk.put(name, created=number)
+    for name in names:
+        assert desk.head() == name
+        assert len(desk.queue.front) <= len(desk.queue) + 1
+        desk.queue.remove(desk.items[name])
+
+
 @pytest.mark.parametrize(
     ("strategy", "outcome", "parked", "head"),
     [

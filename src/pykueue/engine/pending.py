@@ -199,7 +199,10 @@ class PendingQueue:
             first = group.first() if group.parked is None else None
             if first is not None and first[1] == entry:
                 return first[2]
-            heappop(front)
+            # The next member may be in the heap already, so an entry can be there twice; without this, each head
+            # would be there once more than the one before.
+            while front and front[0][1] == entry:
+                heappop(front)
             if first is not None and first[0] != key:
                 heappush(front, (first[0], first[1], group))
         return None
