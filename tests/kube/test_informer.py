@@ -316,6 +316,24 @@ async def test_the_answer_to_a_write_is_taken_in_at_once_and_not_told_twice() ->
         assert seen.told[2:] == ["default/a 1->2", "default/b 1->2"]
 
 
+async def test_the_echo_of_a_write_is_not_decoded_again() -> None:
+    async with informed() as seen:
+        seen.api.lag = asyncio.Event()
+        read, decoded = seen.informer.read, []
+
+        def reading(raw: bytes) -> Thing:
+            decoded.append(read(raw).spec.value)
+            return read(raw)
+
+        seen.informer.read = reading
+        seen.informer.learn(await seen.change("a", "2"))
+        seen.api.lag.set()
+        seen.put("b", "3")
+        await seen.until(lambda: seen.values()["default/b"] == "3")
+        assert decoded == ["2", "3"]
+        assert not seen.informer.check.awaited
+
+
 async def test_an_answer_that_comes_late_does_not_undo_what_came_since() -> None:
     async with informed() as seen:
         late = await seen.change("a", "2")

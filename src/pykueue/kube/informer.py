@@ -109,8 +109,7 @@ def version_of(described: Described) -> int:
 class PausedCollector:
     """Disables the garbage collector while any context is active.
 
-    A list creates many objects and no garbage; scanning the growing number of them repeatedly takes as long as decoding
-    them.
+    A list creates many objects and no garbage; scanning them again and again takes as long as decoding them.
     """
 
     def __init__(self) -> None:
@@ -209,8 +208,8 @@ class Informer(Generic[T]):
         """Decode the response to a write of ours, and cache it if it is newer."""
         learned = self.read(raw)
         key, version = key_of(learned.metadata), version_of(learned)
-        # The watch is past an older version, and may have reported the object's deletion.
         if version > self.told:
+            # The watch is past an older version, and may have reported the object's deletion.
             self.take(key, learned)
             if not self.labels:
                 self.check.returned(version)
@@ -220,10 +219,13 @@ class Informer(Generic[T]):
 
     def lacks(self, key: str, version: int) -> bool:
         """Whether the watch should have shown this version of an object, and has not."""
-        if self.labels or key in self.unreadable or not self.check.is_missing(key, version, told=self.told):
-            return False
+        readable = not self.labels and key not in self.unreadable
+        return readable and not self.has(key, version) and self.check.is_missing(key, version, told=self.told)
+
+    def has(self, key: str, version: int) -> bool:
+        """Whether an object is cached at this version or a later one."""
         known = self.objects.get(key)
-        return known is None or version_of(known) < version
+        return known is not None and version_of(known) >= version
 
     def doubt(self, key: str) -> None:
         """Handle that the server refused a write because the object has changed or is gone: the watch must show it."""
@@ -249,7 +251,6 @@ class Informer(Generic[T]):
             if self.is_at(key, version):
                 self.check.skipped(version)
         except KubeError as error:
-            # The next write that is refused starts over.
             LOG.debug("%s: cannot read an object error=%s", self.resource, error, extra={"object": key})
 
     def is_at(self, key: str, version: int) -> bool:
@@ -357,7 +358,7 @@ class Informer(Generic[T]):
             said = EVENT.decode(line)
             raw = bytes(said.object)
             if said.type in ("ADDED", "MODIFIED"):
-                key, version = self.arrival(raw)
+                key, version = self.echo(raw) or self.arrival(raw)
                 if seen is not None:
                     seen.add(key)
                     self.check.listed(version)
@@ -425,6 +426,14 @@ class Informer(Generic[T]):
             for tell in self.turns:
                 tell()
 
+    def echo(self, raw: bytes) -> tuple[str, int] | None:
+        """The key and the version of an object that the response to a write has shown already; None for any other."""
+        if self.check.awaited:
+            identity = IDENTIFIED.decode(raw).metadata
+            key, version = key_of(identity), int(identity.resource_version)
+            return (key, version) if key not in self.unreadable and self.has(key, version) else None
+        return None
+
     def arrival(self, raw: bytes, *, listed: bool = False) -> tuple[str, int]:
         """Apply an object from a watch or a list; returns its key and its version."""
         try:
@@ -451,15 +460,13 @@ class Informer(Generic[T]):
         """Remove an object, unless a later one of the same name is known."""
         self.unreadable.discard(key)
         self.check.deleted(key, version)
-        known = self.objects.get(key)
-        if known is not None and version_of(known) <= version:
+        if key in self.objects and not self.has(key, version + 1):
             self.put(key, None)
 
     def take(self, key: str, arrived: T) -> None:
         """Cache an object if it is newer."""
         self.unreadable.discard(key)
-        known = self.objects.get(key)
-        if known is None or version_of(known) < version_of(arrived):
+        if not self.has(key, version_of(arrived)):
             self.put(key, arrived)
 
     def put(self, key: str, new: T | None) -> None:
