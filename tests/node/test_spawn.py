@@ -25,6 +25,7 @@ from pykueue.node.attempts import Attempt
 from pykueue.node.setup.limits import Limits, end_cgroup, own_cgroup
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision import supervisor
+from pykueue.node.supervision.command import execute
 from pykueue.node.supervision.forkserver import REQUEST_BYTES_MAX, ForkServer
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
@@ -120,6 +121,25 @@ async def test_what_cannot_be_started(tmp_path: Path, argv: tuple[str, ...], cwd
     async with spawner(tmp_path) as watched:
         watched.spawner.start(Start("u/main/0", argv, ENV, cwd))
         assert (await watched.over()).problem == problem
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        pytest.param(("empty", "file", "missing"), FileNotFoundError, id="it is nowhere"),
+        pytest.param(("empty", "locked", "missing"), PermissionError, id="it may not be executed"),
+    ],
+)
+def test_what_is_said_of_a_command_that_is_not_in_the_path(
+    tmp_path: Path, names: tuple[str, ...], error: type[OSError]
+) -> None:
+    for name in ("empty", "locked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "locked" / "tool").touch(0o600)
+    path = ":".join(str(tmp_path / name) for name in names)
+    with pytest.raises(error):
+        execute([b"tool"], {b"PATH": path.encode()})
 
 
 async def test_an_attempt_is_run_once_however_often_it_is_asked_for(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ It imports nothing but `time`, because every supervisor process loads it.
 """
 
 import time
+from _thread import allocate_lock
 from collections.abc import Callable
-from threading import Lock
 from typing import Final, TypeAlias
 
 BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -51,7 +51,7 @@ class SteadyWall:
         self.boot = boot
         self.told: Callable[[str, float], None] | None = None
         """Called with `step` or `suspend` and its length in seconds."""
-        self.lock = Lock()
+        self.lock = allocate_lock()
         self.seen = read()
         self.anchor = self.seen[0], self.seen[2], 0
         """CLOCK_BOOTTIME at the last reading, the date then, and how far the wall clock was ahead of that date."""

@@ -3,9 +3,10 @@
 Supervisors use it, so it imports next to nothing.
 """
 
-import contextlib
 import ctypes
+import errno
 import fcntl
+import functools
 import os
 import resource
 import signal
@@ -63,8 +64,12 @@ def become(request: Request, cgroup: str, streams: Streams) -> None:
     if cgroup:
         with open(f"{cgroup}/cgroup.procs", "w") as file:
             file.write("0")
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as score:
-        score.write(OOM_SCORE)
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(score, OOM_SCORE)
+        os.close(score)
+    except OSError:
+        pass
     ids = request["ids"]
     assert ids is None or isinstance(ids, tuple)
     if streams.terminal:
@@ -99,17 +104,38 @@ def become(request: Request, cgroup: str, streams: Streams) -> None:
         os.chdir(cwd)
     except OSError as error:
         raise StartError(f'chdir to cwd ("{cwd.decode(errors="replace")}") failed: {lower(error)}') from error
-    # We ignore some signals ourselves, and a server started in the background may have inherited more.
-    for number in signal.valid_signals():
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    for number in ignored():
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.execvpe(argv[0], argv, env)
+        execute(argv, env)
     except OSError as error:
         shown = argv[0].decode(errors="replace")
         message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
         raise StartError(f'exec: "{shown}": {message}') from error
+
+
+@functools.cache
+def ignored() -> tuple[int, ...]:
+    """The ignored signals: some by us, and a server started in the background may have inherited more."""
+    return tuple(int(one) for one in signal.valid_signals() if signal.getsignal(one) is signal.SIG_IGN)
+
+
+def execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """Replace this process with a command that is looked up in PATH; an `OSError` says why that failed."""
+    name = argv[0]
+    if b"/" in name:
+        os.execve(name, argv, env)
+    problem: OSError | None = None
+    missing: OSError | None = None
+    for folder in env.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        try:
+            os.execve(os.path.join(folder, name), argv, env)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            missing = error
+        except OSError as error:
+            problem = problem or error
+    raise problem or missing or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def found(name: bytes, env: dict[bytes, bytes]) -> bool:

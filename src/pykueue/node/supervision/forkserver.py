@@ -20,7 +20,7 @@ import sys
 import traceback
 from typing import Final
 
-from pykueue.node.supervision.command import Request
+from pykueue.node.supervision.command import Request, ignored
 from pykueue.node.supervision.notifier import Notifier
 from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
@@ -150,7 +150,7 @@ class ForkServer:
         """Become a supervisor; does not return."""
         try:
             signal.set_wakeup_fd(-1)
-            self.control.close()
+            os.close(self.control.fileno())
             supervise(request, self.boot, self.notices, self.lock)
         except BaseException:
             try:
@@ -201,6 +201,8 @@ def main(folder: str, fd: int) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
     server = ForkServer(control, lock, prepare())
     adopt_orphans()
+    # Computed once; all forks inherit it.
+    ignored()
     gc.disable()
     gc.freeze()
     try:

@@ -11,6 +11,7 @@ from typing import Final
 
 ROUNDS_MAX: Final = 100
 """How often descendants are looked for: some may fork for ever."""
+SMALL_BYTES: Final = 4096
 MARK: Final = "PYKUEUE_ATTEMPT"
 """The environment variable that marks all processes of an attempt, unless they remove it."""
 
@@ -21,11 +22,20 @@ def process_start(pid: int) -> int:
     Together with the pid it identifies a process.
     """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = content(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return 0
     return 0 if fields[0] == b"Z" else int(fields[19])
+
+
+def content(path: str) -> bytes:
+    """The content of a small file of the kernel."""
+    # `open` would touch more memory, and each page that a fork touches is copied.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, SMALL_BYTES)
+    finally:
+        os.close(handle)
 
 
 def boot_id() -> str:

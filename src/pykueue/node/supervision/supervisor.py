@@ -28,7 +28,7 @@ from pykueue.node.supervision.console import FAILED, Console, exited_frame
 from pykueue.node.supervision.followers import Gate, boot_seconds
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, Capture, LogFiles
 from pykueue.node.supervision.pipes import Pipe
-from pykueue.node.supervision.processes import descendants, kill_below, process_start, signal_group, signal_one
+from pykueue.node.supervision.processes import content, descendants, kill_below, process_start, signal_group, signal_one
 
 RECORD: Final = "record"
 NOTICES: Final = ".notices"
@@ -432,11 +432,13 @@ class Supervisor:
 
     def oom(self) -> bool:
         """Whether the kernel killed part of it for exceeding its memory limit."""
+        if not self.cgroup:
+            return False
         try:
-            with open(f"{self.cgroup}/memory.events", "rb") as file:
-                return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in file)
+            lines = content(f"{self.cgroup}/memory.events").splitlines()
         except OSError:
             return False
+        return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in lines)
 
     def failed(self, problem: str) -> None:
         """Record that it could not be started."""
