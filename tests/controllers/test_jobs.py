@@ -252,6 +252,23 @@ async def test_a_job_lives_on_when_the_manager_dies_after_a_write(live: int) -> 
     assert all(times <= 2 for times in place.events().values())
 
 
+async def test_among_many_new_jobs_one_has_longer_until_its_pods_are_called_not_ready() -> None:
+    place = Place()
+    for number in range(60):
+        place.job(f"waits-{number}", spec={"parallelism": 9, "completions": 9})
+
+    def told() -> int:
+        seen = [one.get("status", {}).get("conditions", []) for one in place.workloads()]
+        return sum(any(one["type"] == "PodsReady" for one in conditions) for conditions in seen)
+
+    async with place.manager():
+        await place.clock.advance(2)
+        assert len(place.workloads()) == 60
+        assert told() == 51
+        await place.clock.advance(4)
+        assert told() == 60
+
+
 async def test_an_untouched_job_costs_no_write() -> None:
     place = Place()
     place.job()

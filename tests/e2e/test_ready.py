@@ -295,7 +295,7 @@ def test_the_reason_of_older_versions_counts_as_waiting_for_the_start(team: Team
     queue = team.queue(cpu=1)
     job = queue.job("never", ready="never")
     job.runs()
-    tree = job.workload()
+    tree = job.until(lambda tree: bool(condition(tree, "PodsReady")), "a PodsReady condition")
     older = {**condition(tree, "PodsReady"), "reason": "PodsReady"}
     rest = [one for one in tree["status"]["conditions"] if one["type"] != "PodsReady"]
     team.client.patch(

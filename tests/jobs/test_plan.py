@@ -867,8 +867,17 @@ def test_whoever_gives_out_quota_writes_first() -> None:
     assert plan(fresh, later(0.25)) == (
         WritePodsReady(workload(), False, "WaitForStart", "Not all pods are ready or succeeded"),
     )
-    admitted = seen(job(), workload(RESERVED, ADMITTED), rules=READY, fresh_until=later(0.25))
-    assert [type(one) for one in plan(admitted, NOW)] == [PatchJob, WritePodsReady]
+
+
+def test_a_job_that_starts_at_once_may_be_ready_or_over_before_its_pods_are_called_not_ready() -> None:
+    known = workload(RESERVED, ADMITTED)
+    starting = seen(job(), known, rules=READY, fresh_until=later(0.25))
+    assert [type(one) for one in plan(starting, NOW)] == [PatchJob, LookAgain]
+    assert [type(one) for one in plan(starting, later(0.25))] == [PatchJob, WritePodsReady]
+    started = seen(running(**ready(True)), known, rules=READY, fresh_until=later(0.25))
+    assert [(one.ready, one.reason) for one in plan(started, NOW) if isinstance(one, WritePodsReady)] == [
+        (True, "Started")
+    ]
 
 
 def test_pods_that_must_go_are_no_failure() -> None:

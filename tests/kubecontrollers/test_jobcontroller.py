@@ -68,9 +68,20 @@ async def test_a_job_that_is_suspended_for_a_moment_only_is_not_said_to_be() -> 
         assert town.counted.took() == {"create pods": 1, "patch jobs/status": 1}
         assert await town.conditions() == {}
         await town.job("waits", suspend=True)
+        await town.advance(0.9)
         assert town.counted.took() == {}
         await town.advance(0.1)
         assert await town.conditions("waits") == {"Suspended": "True JobSuspended"}
+
+
+async def test_among_many_new_jobs_one_has_longer_until_it_is_said_to_be_suspended() -> None:
+    async with new_town() as town, town.running(controller(town, batch=0.1).run):
+        for number in range(52):
+            await town.job(f"one-{number}", suspend=True)
+        await town.advance(1)
+        assert town.counted.took() == {"patch jobs/status": 51}
+        await town.advance(4)
+        assert town.counted.took() == {"patch jobs/status": 1}
 
 
 async def test_many_pods_that_end_together_are_counted_together() -> None:

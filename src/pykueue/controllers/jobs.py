@@ -57,7 +57,11 @@ CLASSES_SECONDS: Final = 5.0
 NEWS_SECONDS: Final = 1.0
 """When to look again if an informer was behind, in case it stays behind."""
 FRESH: Final = 1 * MICROS
-"""How long a new Workload is left to the scheduler's first write."""
+"""How long a new Workload is left to the scheduler's first write, and its pods have to become ready."""
+FRESH_CROWD: Final = 5 * MICROS
+"""The same while many jobs arrive: each then takes longer to start."""
+CROWD: Final = 50
+"""More new jobs than this are many."""
 UNSURE: Final = 1 * MICROS
 """How long pods may appear after a stop that came before, or just after, the job's controller noticed its start."""
 REJECTED_SECONDS: Final = 10.0
@@ -267,7 +271,7 @@ class Reconciler:
         """Record what the API does not show, and drop what is no longer needed."""
         now = self.cluster.clock.moment()
         if isinstance(action, CreateWorkload):
-            self.fresh[key] = Moment(now + FRESH)
+            self.fresh[key] = Moment(now + (FRESH_CROWD if len(self.fresh) > CROWD else FRESH))
         elif isinstance(action, PatchJob) and action.stops and not self.kind.noticed(seen.job):
             self.unsure[key] = Moment(now + UNSURE)
 

@@ -174,9 +174,6 @@ def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) 
     if not seen.rules.pods_ready:
         return NOTHING
     known = condition(workload, WorkloadCondition.PODS_READY)
-    if known is None and not reserved(workload) and seen.fresh_until is not None and now < seen.fresh_until:
-        # Its admission is usually in flight, and two concurrent writes would conflict.
-        return (LookAgain((seen.fresh_until - now) / MICROS),)
     before = "" if known is None else known.reason
     if not admitted(workload):
         found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)
@@ -190,6 +187,10 @@ def readiness(seen: JobInput, job: Described, workload: Workload, now: Instant) 
         found = WritePodsReady(workload, False, WAIT_FOR_RECOVERY, RECOVERY_SAYS)
     else:
         found = WritePodsReady(workload, False, WAIT_FOR_START, NOT_READY_SAYS)
+    if known is None and not found.ready and seen.fresh_until is not None and now < seen.fresh_until:
+        # Without the condition, pods count as not ready, too. Its admission is usually in flight, and two concurrent
+        # writes would conflict; and often the pods are ready, or the job has ended, a moment later.
+        return (LookAgain((seen.fresh_until - now) / MICROS),)
     same = known is not None and (known.status == "True", before) == (found.ready, found.reason)
     return NOTHING if same else (found,)
 

@@ -27,12 +27,16 @@ REPORTER: Final = "job-controller"
 MANAGER: Final = "kube-controller-manager"
 WORKERS: Final = 16
 CROWD: Final = 50
-"""A Job with more pods than this is not reconciled for each single pod."""
+"""A Job with more pods than this is not reconciled for each single pod; more new Jobs than this count as many."""
 STEPS_MAX: Final = 20
 """Steps in a row for one Job before others get their turn."""
 ATTEMPTS_MAX: Final = 5
 PAUSE_SECONDS: Final = 0.05
 BATCH_SECONDS: Final = 0.1
+SUSPENDED_BATCHES: Final = 10
+"""How many times as long the write that a new Job is suspended is delayed."""
+SUSPENDED_CROWD_BATCHES: Final = 50
+"""The same while many Jobs arrive: each then takes longer to be admitted."""
 NEW: Final = JobStatus()
 IDLE_PLAN: Final = PodPlan()
 CLOSING: Final = "because it is being terminated"
@@ -57,10 +61,7 @@ class JobController:
         self.clock = clock
         self.notify = notify
         self.batch = batch
-        """How many seconds the write that pods are ready, or that a new Job is suspended, may be delayed.
-
-        A short pod then needs no write for the former, and a Job that is admitted at once none for the latter.
-        """
+        """How many seconds the write that pods are ready may be delayed; a short pod then needs none."""
         self.jobs: Informer[Job] = Informer(kube, JOBS, read_job, clock)
         self.pods: Informer[Pod] = Informer(kube, PODS, read_pod, clock)
         self.by_job = self.pods.index(jobs_of)
@@ -96,8 +97,10 @@ class JobController:
         if change.new is None:
             self.backoffs.pop(change.key, None)
         if change.old is None and work is not None and work.spec.suspend and work.status == NEW:
-            # Often it starts a moment later, and the write that it is suspended can be saved.
-            self.controller.add_after(change.key, self.batch)
+            # Often it starts a moment later, and neither this write nor a conflict with that of its start is needed.
+            crowded = len(self.controller.queue.later) > CROWD
+            batches = SUSPENDED_CROWD_BATCHES if crowded else SUSPENDED_BATCHES
+            self.controller.add_after(change.key, batches * self.batch)
         elif work is not None or self.by_job.get(change.key):
             self.look(change.key)
 
