@@ -36,6 +36,7 @@ from pykueue.apiserver.storage.records import (
 )
 from pykueue.apiserver.storage.writer import InLoop, InThread, Writer
 from pykueue.base.clock import Clock
+from pykueue.base.timers import Timer
 from pykueue.base.units import MICROS, Moment
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ MARK_MICROS: Final = 10 * MICROS
 """The resolution of the times of versions."""
 UPKEEP_MICROS: Final = 10 * MICROS
 """How long after writes maintenance runs."""
+RECORD_SECONDS: Final = 0.01
+"""How long a record waits for another write to be committed with."""
 CHUNK: Final = 500
 """Versions compacted in one step; a write waits for at most one step."""
 
@@ -88,6 +91,8 @@ class Store:
         """Whether the writer is busy."""
         self.called = False
         """Whether `hand_over` is scheduled."""
+        self.urgent = False
+        """Whether the queue has to be committed now: it holds more than records, or they have waited long enough."""
         self.forgotten = self.feed.compacted
         """The version up to which the file is compacted; it follows `feed.compacted`."""
         self.checkpoint_due = False
@@ -211,14 +216,16 @@ class Store:
             key for key in self.pending if key.resource == resource and (not namespace or key.namespace == namespace)
         ]
 
-    def put(self, key: Key, tree: Tree, *, uid: str, bytes_max: int = 0) -> Awaitable[StoredObject]:
+    def put(
+        self, key: Key, tree: Tree, *, uid: str, bytes_max: int = 0, record: bool = False
+    ) -> Awaitable[StoredObject]:
         """Create or replace an object; awaiting the result returns the committed object or raises `FullError`.
 
         The tree is not modified; a copy with the new version is stored. Raises `TooLargeError` if its JSON is longer
-        than `bytes_max`; 0 means no limit.
+        than `bytes_max`; 0 means no limit. A record, such as an event, waits a moment for a write to be committed with,
+        so that the writer is free when that comes.
         """
-        before = self.latest(key)
-        return self.enqueue(key, tree, uid, "ADDED" if before is None else "MODIFIED", before, bytes_max)
+        return self.enqueue(key, tree, uid, bytes_max=bytes_max, record=record)
 
     def is_short(self) -> bool:
         """Whether the disk is so full that new objects are refused."""
@@ -240,26 +247,37 @@ class Store:
         """Delete an object; watchers receive this tree with the new version."""
         before = self.latest(key)
         assert before is not None, f"{key} does not exist; ask latest() before drop()"
-        return self.enqueue(key, tree, before.uid, "DELETED", before)
+        return self.enqueue(key, tree, before.uid, "DELETED")
 
     def enqueue(
-        self, key: Key, tree: Tree, uid: str, how: How, before: StoredObject | None, bytes_max: int = 0
+        self, key: Key, tree: Tree, uid: str, how: How | None = None, *, bytes_max: int = 0, record: bool = False
     ) -> Awaitable[StoredObject]:
         """Queue a write for the next commit."""
         if self.closing:
             raise StoreError(f"{self.database.place}: is being closed; it can no longer be written")
         loop = asyncio.get_running_loop()
+        before = self.latest(key)
         version = self.issued + 1
         held = StoredObject(key, version, uid, encoded(tree, version))
         if bytes_max and len(held.body) > bytes_max:
             raise TooLargeError(f"{key}: {len(held.body)} bytes exceed the limit of {bytes_max}")
         self.issued = version
         self.unwritten += len(held.body)
-        write = Write(held, how, before, loop.create_future())
+        write = Write(held, how or ("ADDED" if before is None else "MODIFIED"), before, loop.create_future())
         self.pending.setdefault(key, []).append(write)
         self.queue.append(write)
-        self.call()
+        # A store in memory does not wait for a disk.
+        if not record or self.lock is None:
+            self.urgent = True
+            self.call()
+        elif len(self.queue) == 1:
+            Timer(RECORD_SECONDS, self.press)
         return write.future
+
+    def press(self) -> None:
+        """Commit the queued writes as soon as the writer is free."""
+        self.urgent = bool(self.queue)
+        self.hand_over()
 
     def chore(self, work: Callable[[], T]) -> Awaitable[T]:
         """Run work between two commits, in the writer's thread; it must not raise."""
@@ -293,8 +311,9 @@ class Store:
         if maintenance is not None:
             self.busy = True
             self.writer.run(*maintenance)
-        elif batch := self.take():
+        elif self.urgent and (batch := self.take()):
             self.busy = True
+            self.urgent = bool(self.queue)
             self.writer.run(partial(self.database.write, [write.row() for write in batch]), partial(self.settle, batch))
         elif self.quiet is not None and not self.quiet.done():
             self.quiet.set_result(None)
@@ -467,6 +486,7 @@ class Store:
             await asyncio.gather(self.maintenance, return_exceptions=True)
         while self.busy or self.queue or self.called or self.chores:
             self.quiet = loop.create_future()
+            self.press()
             await self.quiet
         self.feed.close()
         closed: asyncio.Future[None] = loop.create_future()

@@ -1,8 +1,7 @@
 """The API without HTTP: every verb on every kind, without paths, authorization and content types."""
 
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -60,7 +59,7 @@ class Registry:
 
     async def get(self, served: Served, name: str, namespace: str = "", *, subresource: str = "") -> bytes:
         """Get an object or a subresource."""
-        with storing():
+        with storing:
             if subresource == "scale":
                 return self.parts.scale(served, name, namespace)
             return self.reading.get(served, name, namespace)
@@ -80,7 +79,7 @@ class Registry:
         turns: Turns | None = None,
     ) -> Listed:
         """A list or a page of it; all pages have one version, as long as it is not compacted."""
-        with storing():
+        with storing:
             return await self.reading.list(
                 served,
                 namespace,
@@ -124,7 +123,7 @@ class Registry:
         self, served: Served, tree: Tree, namespace: str, terms: Terms, *, name: str = "", subresource: str = ""
     ) -> bytes:
         """Create an object, a binding or an eviction."""
-        with storing():
+        with storing:
             if subresource:
                 return await self.parts.create(served, name, tree, namespace, terms, subresource)
             return await self.writing.create(served, tree, namespace, terms)
@@ -137,7 +136,7 @@ class Registry:
         self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, *, subresource: str = ""
     ) -> bytes:
         """Replace an object or a subresource."""
-        with storing():
+        with storing:
             if subresource == "scale":
                 return await self.parts.set_scale(served, name, tree, namespace, terms)
             return await self.writing.update(served, name, tree, namespace, terms, subresource)
@@ -154,7 +153,7 @@ class Registry:
         subresource: str = "",
     ) -> tuple[bytes, bool]:
         """Patch an object; returns it, and whether it was created. `how` is the media type."""
-        with storing():
+        with storing:
             if subresource == "scale":
                 return await self.parts.patch_scale(served, name, body, namespace, terms, how), False
             return await self.writing.patch(served, name, body, namespace, terms, how, subresource)
@@ -163,7 +162,7 @@ class Registry:
         self, served: Served, name: str, namespace: str, options: DeleteOptions, terms: Terms
     ) -> tuple[bytes, bool]:
         """Delete an object; returns its last state and whether it is gone."""
-        with storing():
+        with storing:
             body, gone = await self.deleting.delete(served, name, namespace, options, terms)
         if served.strategy.defines_kind and not gone and not terms.dry_run:
             await self.clean(name)
@@ -180,7 +179,7 @@ class Registry:
         fields: str = "",
     ) -> Listed:
         """Delete the selected objects and return them as they were."""
-        with storing():
+        with storing:
             return await self.deleting.delete_collection(served, namespace, options, terms, labels, fields)
 
     async def learn(self, served: Served, tree: Tree) -> None:
@@ -272,12 +271,18 @@ class Registry:
         self.forget_missing()
 
 
-@contextmanager
-def storing() -> Iterator[None]:
-    """Report errors of the store, and bodies that are nested too deeply, as `StatusError`s."""
-    try:
-        yield
-    except (FullError, StoreError) as error:
-        raise unavailable(str(error)) from error
-    except RecursionError:
-        raise bad_request("json: exceeded max depth") from None
+class Storing:
+    """Reports errors of the store, and bodies that are nested too deeply, as `StatusError`s."""
+
+    # Every call enters it, and a generator would take several times as long.
+    def __enter__(self) -> None:
+        """Begin a call."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FullError | StoreError):
+            raise unavailable(str(error)) from error
+        if isinstance(error, RecursionError):
+            raise bad_request("json: exceeded max depth") from None
+
+
+storing: Final = Storing()

@@ -133,7 +133,7 @@ class Writing:
         said: Tree = {**about, "name": name, "namespace": namespace, "uid": str(self.identity())}
         said["creationTimestamp"] = self.now()
         made = to_stored(served, {**tree, "metadata": said})
-        return await self.put(served, key, served.strategy.canonicalize(made), terms)
+        return await self.put(served, key, served.strategy.canonicalize(made), terms, record=True)
 
     async def make(self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool) -> StoredObject:
         """Admit, validate and store a new object in the version of the request; returns the stored object."""
@@ -389,6 +389,7 @@ class Writing:
         there: StoredObject | None = None,
         *,
         bytes_max: int = 0,
+        record: bool = False,
     ) -> StoredObject:
         """Store an object unless this is a dry run; the object as it is, or would be, stored."""
         tree = ordered(tree, served.resource.kind, served.stored_version)
@@ -401,7 +402,7 @@ class Writing:
             return StoredObject(key, there.version if there else 0, uid, body)
         self.check_room(served, key, tree, terms, there)
         try:
-            held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max)
+            held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max, record=record)
         except TooLargeError:
             raise unstorable() from None
         self.plugins.forget(key)
