@@ -217,6 +217,7 @@ def job(*conditions: str, deleted: bool = False, **spec: Json) -> Tree:
         pytest.param(job(completions=2), "Running", "1/2", id="running"),
         pytest.param(job("SuccessCriteriaMet", "Complete", completions=1), "Complete", "1/1", id="complete"),
         pytest.param(job("FailureTarget", "Failed", completions=2), "Failed", "1/2", id="failed"),
+        pytest.param(job(completions=2, suspend=True), "Suspended", "1/2", id="suspended just now"),
         pytest.param(job("Suspended", completions=2), "Suspended", "1/2", id="suspended"),
         pytest.param(job("Suspended", completions=2, deleted=True), "Terminating", "1/2", id="on its way out"),
         pytest.param(job("FailureTarget", completions=2), "FailureTarget", "1/2", id="about to fail"),

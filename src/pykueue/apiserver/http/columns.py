@@ -136,7 +136,8 @@ def job_state(job: Tree) -> str:
             return state
         if not state and member(job, "metadata", "deletionTimestamp"):
             return "Terminating"
-    return "Running"
+    # The condition of a new Job is written a moment later.
+    return "Suspended" if member(job, "spec", "suspend") is True and not holding(job) else "Running"
 
 
 def job_cells(job: Tree, now: Instant) -> Cells:
