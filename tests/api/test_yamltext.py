@@ -9,6 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pykueue.api.jsontext import read_tree
 from pykueue.api.yamlscalars import plain_value
 from pykueue.api.yamltext import (
     BODY,
@@ -19,7 +20,6 @@ from pykueue.api.yamltext import (
     Misread,
     Tree,
     events,
-    read_tree,
     yaml_tree,
 )
 

@@ -1,4 +1,4 @@
-"""Reads YAML and JSON text into plain trees of JSON values, with bounds on size, depth and aliases.
+"""Reads YAML text into plain trees of JSON values, with bounds on size, depth and aliases.
 
 Every YAML text that the product reads goes through `Builder`, which takes libyaml's parser events one by one. So it
 counts depth, nodes and expanded aliases as they come, and knows the path and line of a mistake. No graph of nodes is
@@ -9,7 +9,6 @@ and `off` are booleans, and a date or `1:30` stays a text. Only a bare `y` or `n
 it so.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
@@ -17,7 +16,7 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from pykueue.api.core import Json
-from pykueue.api.yamlscalars import NUMBER_MAX, key_text, plain_value
+from pykueue.api.yamlscalars import key_text, plain_value
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
 
@@ -92,10 +91,6 @@ class Unreadable(Exception):
     def __init__(self, mistake: Misread) -> None:
         super().__init__(str(mistake))
         self.mistake = mistake
-
-
-class Pairs(list[tuple[str, object]]):
-    """A JSON object as a list of pairs, so that duplicate keys are visible."""
 
 
 class Frame:
@@ -352,60 +347,6 @@ def below(path: str, key: str) -> str:
     return f"{path}.{shown}" if path else shown
 
 
-def read_tree(text: str | bytes) -> Tree:
-    """The tree of a text, or the mistakes in it."""
-    if len(text) > TEXT_MAX:
-        return Tree(None, (Misread("", f"the text is longer than {TEXT_MAX // 1024} KiB; is it the right file?"),))
-    if isinstance(text, bytes):
-        try:
-            text = text.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return Tree(None, (Misread("", f"byte {error.start} is not UTF-8; is it the right file?"),))
-    text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-    # JSON is nearly a subset of YAML, except for tabs and for pairs of escapes that form one character.
-    read = json_tree(text) if text.lstrip().startswith("{") else None
-    return read if read is not None else yaml_tree(text)
-
-
-def json_tree(text: str) -> Tree | None:
-    """The tree of a JSON text; None if the text is not JSON."""
-    mistakes: list[Misread] = []
-    try:
-        loaded = json.loads(text, object_pairs_hook=Pairs, parse_constant=refuse_constant)
-        return Tree(from_json(loaded, "", 0, mistakes), tuple(mistakes))
-    except (ValueError, RecursionError):
-        # The YAML reader reports what is wrong, and where.
-        return None
-    except Unreadable as error:
-        return Tree(None, (*mistakes, error.mistake))
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(name)
-
-
-def from_json(value: object, path: str, depth: int, mistakes: list[Misread]) -> Json:
-    """The tree of a loaded JSON value, with a mistake for each duplicate key."""
-    if depth > DEPTH_MAX:
-        stop(path, f"nested deeper than {DEPTH_MAX} levels")
-    if isinstance(value, Pairs):
-        entries: dict[str, Json] = {}
-        for key, entry in value:
-            place = below(path, key)
-            if key in entries:
-                mistakes.append(Misread(place, "duplicate key; keep one"))
-            entries.setdefault(key, from_json(entry, place, depth + 1, mistakes))
-        return entries
-    if isinstance(value, list):
-        return [from_json(item, f"{path}[{index}]", depth + 1, mistakes) for index, item in enumerate(value)]
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return str(value)
-    if isinstance(value, int) and len(f"{value:x}") > NUMBER_MAX:
-        return f"{value:#x}"[:NUMBER_MAX]
-    return value if isinstance(value, str | int | float | bool) else None
-
-
 def raw_events(text: str) -> Iterator[yaml.Event]:
     """The events of a YAML text; raises `yaml.YAMLError` or `ValueError` if it is malformed."""
     if len(DIRECTIVE.findall(text)) > DIRECTIVES_MAX:
@@ -442,12 +383,12 @@ def yaml_tree(text: str, limits: Limits = CONFIGURATION) -> Tree:
     return Tree(builder.root, tuple(builder.mistakes))
 
 
-def yaml_trees(text: str, limits: Limits) -> Iterator[tuple[int, Tree]]:
-    """Each document of a YAML text with its number from 1; a mistake in one does not hide the next.
+def yaml_trees(text: str, limits: Limits, number: int = 0) -> Iterator[tuple[int, Tree]]:
+    """Each document of a YAML text with its number, after this one; a mistake in one does not hide the next.
 
     Number 0 is a text of which no document could be read.
     """
-    number, builder, fatal = 0, Builder(limits), False
+    builder, fatal = Builder(limits), False
     try:
         for event in events(text):
             if isinstance(event, yaml.DocumentStartEvent):

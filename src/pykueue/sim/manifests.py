@@ -12,6 +12,7 @@ from pykueue.api.config.types import KIND as CONFIGURATION
 from pykueue.api.convert import V1BETA1, to_v1beta2
 from pykueue.api.core import Json, KubeObject, ObjectMeta, Tree
 from pykueue.api.fields import FieldError, invalid, required
+from pykueue.api.jsontext import json_tree
 from pykueue.api.kinds import Kind
 from pykueue.api.labels import annotations_errors, dns_label, dns_subdomain, labels_errors
 from pykueue.api.names import GROUP
@@ -21,15 +22,11 @@ from pykueue.api.priorityclass import PriorityClass, read_priority_class
 from pykueue.api.rules import table
 from pykueue.api.rules.podcheck import job_problems, template_problems
 from pykueue.api.schema import defaults, helpful, json_type, problems, unknown_problems
-from pykueue.api.yamltext import (
-    DEPTH_MAX,
-    Limits,
-    Misread,
-    json_tree,
-    yaml_trees,
-)
+from pykueue.api.yamlrepeats import repeated_trees
+from pykueue.api.yamltext import DEPTH_MAX, Limits, Misread
 from pykueue.base.struct import Frozen
 from pykueue.base.text import printable
+from pykueue.sim.shapes import alike, shape_of
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 NODES_MAX: Final = 500_000
@@ -107,6 +104,8 @@ class Object(Frozen):
     name: str
     tree: Tree
     view: View
+    shape: int = 0
+    """The same number for Jobs without mistakes that are of one shape (`shapes`); 0 for all other objects."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -166,7 +165,7 @@ def trees(raw: bytes) -> Iterator[tuple[int, Json, tuple[Misread, ...]]]:
     if read is not None:
         yield 1, read.value, read.mistakes
     else:
-        yield from ((number, one.value, one.mistakes) for number, one in yaml_trees(text, LIMITS))
+        yield from ((number, one.value, one.mistakes) for number, one in repeated_trees(text, LIMITS))
 
 
 def is_configuration(document: Document) -> bool:
@@ -182,9 +181,10 @@ def objects(found: Iterable[Document], gates: Mapping[str, bool]) -> tuple[list[
     mistakes: list[Mistake] = []
     seen: dict[tuple[str, str], Document] = {}
     given: dict[str, int] = {}
+    shapes: dict[bytes, Object] = {}
     for document in found:
         errors: list[str] = []
-        one = judge(named(document, given), gates, errors)
+        one = judge_once(named(document, given), gates, errors, shapes)
         mistakes += (Mistake(document.where, text, document.called) for text in dict.fromkeys(errors))
         if one is None:
             continue
@@ -206,6 +206,23 @@ def named(document: Document, given: dict[str, int]) -> Document:
     given[prefix] = given.get(prefix, 0) + 1
     meta: Tree = {**metadata, "name": f"{prefix}{given[prefix]}"}
     return replace(document, tree={**document.tree, "metadata": meta})
+
+
+def judge_once(
+    document: Document, gates: Mapping[str, bool], errors: list[str], shapes: dict[bytes, Object]
+) -> Object | None:
+    """The object, if it passes validation; Jobs of one shape pass together, and mistakes are looked for in each."""
+    shape = shape_of(document.tree)
+    if shape is None:
+        return judge(document, gates, errors)
+    first = shapes.get(shape)
+    if first is not None and isinstance(first.view, Job):
+        same = placed(document, first.kind, document.tree, alike(first.view, document.tree))
+        return replace(same, shape=first.shape)
+    one = judge(document, gates, errors)
+    if one is not None and not errors:
+        one = shapes[shape] = replace(one, shape=len(shapes) + 1)
+    return one
 
 
 def judge(document: Document, gates: Mapping[str, bool], errors: list[str]) -> Object | None:

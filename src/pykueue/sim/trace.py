@@ -36,6 +36,7 @@ from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
+from pykueue.jobs.workload import queue_label, workload_name
 from pykueue.sim.alternatives import replaced
 from pykueue.sim.assignments import assign_all
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
@@ -196,6 +197,9 @@ class Reader:
         """Jobs that do not say how long they run, by where that was taken from, as `RunTimesTable.find` says it."""
         self.run_times = RunTimesTable(setting.learned)
         self.trusted: list[str] = []
+        self.places: dict[str, manifest.Place] = {}
+        self.shapes: dict[tuple[int, object], tuple[Workload, model.Workload]] = {}
+        """The Workload for a Job of each shape in a like namespace, as it is stored and as the engine knows it."""
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
         """Read all objects: first the cluster, then the jobs."""
@@ -304,7 +308,13 @@ class Reader:
         return next((name for name, found in self.pod_classes.items() if found.global_default), "")
 
     def place(self, namespace: str) -> manifest.Place:
-        """The queues and classes that a job finds in a namespace."""
+        """The queues and classes that a job finds in a namespace, which are all read by now."""
+        if namespace not in self.places:
+            self.places[namespace] = self.new_place(namespace)
+        return self.places[namespace]
+
+    def new_place(self, namespace: str) -> manifest.Place:
+        """The queues and classes in a namespace."""
         return manifest.Place(
             namespace in self.default_queues,
             self.classes,
@@ -316,8 +326,14 @@ class Reader:
         )
 
     def take_job(self, one: Object, job: Job, mistakes: list[Mistake]) -> None:
-        """Read a Job as the workload that is queued for it."""
+        """Read a Job as the workload that is queued for it; those of Jobs of one shape differ in names and queues."""
         place = self.place(one.namespace)
+        # A namespace has an effect on its Jobs by these alone.
+        shape = one.shape, (place.default_queue, place.selected, one.namespace * (one.namespace in self.limit_ranges))
+        if shape in self.shapes:
+            self.take_arrival(one, *renamed(*self.shapes[shape], one, queue_label(job.metadata)), mistakes)
+            return
+        noted = len(self.notes)
         if why := manifest.left_out(one.tree, job, place) or "; ".join(unbuilt("Job", one.tree)):
             self.notes.append(f"Job {one.key} is left out: {why}")
             return
@@ -331,11 +347,14 @@ class Reader:
         errors = (*wrong, *table.check("Workload", tree, gates=self.loaded.gates.values))
         for error in errors:
             note(mistakes, one, replace(error, path=manifest.with_job_paths(error.path)))
-        if not errors:
-            self.take_workload(one, tree, mistakes)
+        if errors:
+            return
+        found = self.take_workload(one, tree, mistakes)
+        if one.shape and found is not None and len(self.notes) == noted:
+            self.shapes[shape] = found
 
-    def take_workload(self, one: Object, tree: Tree, mistakes: list[Mistake]) -> None:
-        """Read a Workload and how its job behaves."""
+    def take_workload(self, one: Object, tree: Tree, mistakes: list[Mistake]) -> tuple[Workload, model.Workload] | None:
+        """Read a Workload and how its job behaves; returns it as it is stored and as the engine knows it."""
         around = inbound.Surroundings(
             self.intake.resources,
             tuple(sorted(self.limit_ranges.get(one.namespace, ()), key=lambda found: found.metadata.name or "")),
@@ -346,13 +365,18 @@ class Reader:
             view = decode_as(Workload, defaults(Workload, tree))
         except DecodeError as error:
             mistakes.append(Mistake(one.document.where, str(error), one.document.called))
-            return
+            return None
         view = replace(view, metadata=replace(view.metadata, namespace=one.namespace))
         workload = inbound.workload(view, around)
         if not workload.uid:
             workload = replace(workload, uid=made_up_uid("Workload", workload.key))
         if workload.unbuilt and workload.admission is not None:
             self.notes.append(f"{one.kind} {one.key} holds its quota, but {workload.unbuilt}")
+        self.take_arrival(one, view, workload, mistakes)
+        return view, workload
+
+    def take_arrival(self, one: Object, view: Workload, workload: model.Workload, mistakes: list[Mistake]) -> None:
+        """Read when a job arrives and how it behaves."""
         plan, errors = plan_of(one.annotations)
         at, late = arrival_of(one.annotations, self.setting.start)
         for wrong in (*errors, *late):
@@ -425,6 +449,24 @@ def made_up_uid(kind: str, key: str) -> str:
     """A UID for an object that has none, derived from its key."""
     text = sha256(f"{kind} {key}".encode()).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+
+
+def renamed(view: Workload, workload: model.Workload, one: Object, queue: str) -> tuple[Workload, model.Workload]:
+    """The Workload for a Job with this queue label, from that for another Job of its shape."""
+    job_uid = made_up_uid("Job", one.key)
+    name = workload_name(kind="Job", group="batch", name=one.name, uid=job_uid)
+    labels = {**view.metadata.labels, Label.JOB_UID: job_uid}
+    metadata = replace(view.metadata, name=name, namespace=one.namespace, labels=labels)
+    spec = replace(view.spec, queue_name=queue) if queue else view.spec
+    key = f"{one.namespace}/{name}"
+    known = replace(
+        workload,
+        key=key,
+        uid=made_up_uid("Workload", key),
+        local_queue=f"{one.namespace}/{spec.queue_name or ''}",
+        job_uid=job_uid,
+    )
+    return replace(view, metadata=metadata, spec=spec), known
 
 
 def in_line(arrivals: Iterable[Arrival], start: Instant) -> list[Arrival]:

@@ -26,8 +26,9 @@ from pykueue.api.config.types import (
 from pykueue.api.core import Json
 from pykueue.api.durations import DurationError, parse_duration
 from pykueue.api.fields import invalid, required
+from pykueue.api.jsontext import read_tree
 from pykueue.api.trees import member
-from pykueue.api.yamltext import Misread, read_tree
+from pykueue.api.yamltext import Misread
 from pykueue.base.struct import Frozen
 
 Version = Literal["v1beta1", "v1beta2"]

@@ -22,7 +22,7 @@ from pykueue.api.config.file import (
 from pykueue.api.config.gates import defaults
 from pykueue.api.config.types import DEFAULT_NAMESPACE, Configuration
 from pykueue.api.fields import FieldError, forbidden
-from pykueue.api.yamltext import read_tree
+from pykueue.api.jsontext import read_tree
 from pykueue.base.struct import Frozen
 
 Found: TypeAlias = Callable[[Configuration], Iterator[str]]

@@ -11,6 +11,7 @@ from pykueue.api.config.file import default_configuration
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Namespace, Tree, controller_of
 from pykueue.api.install.deployment import CONFIG_FILE
+from pykueue.api.jsontext import read_tree
 from pykueue.api.kinds import KINDS
 from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import GROUP, Label
@@ -18,7 +19,6 @@ from pykueue.api.pods import Job
 from pykueue.api.priorityclass import PriorityClass
 from pykueue.api.trees import text
 from pykueue.api.workload import Workload
-from pykueue.api.yamltext import read_tree
 from pykueue.bridge.options import unqueued_kinds
 from pykueue.bridge.sentences import condition
 from pykueue.cli.doctor.facts import by_kind, open_things, with_engine, with_ids
