@@ -110,7 +110,8 @@ def test_valid_jobs_that_are_validated_together_are_the_same(jobs: list[dict[str
         pytest.param(job("a", arrival="5"), job("b", queue="other", arrival="1h"), True, id="name, queue and plan"),
         pytest.param(job("a", 1), job("b", 2), False, id="another request"),
         pytest.param(job("a", 1), job("b", "1.0"), False, id="an equal number of another type"),
-        pytest.param(job("a"), job("b", klass="high"), False, id="another class"),
+        pytest.param(job("a", klass="low"), job("b", klass="high"), True, id="another class"),
+        pytest.param(job("a"), job("b", klass="high"), False, id="no class"),
     ],
 )
 def test_which_jobs_are_of_one_shape(first: str, second: str, same: bool) -> None:

@@ -22,8 +22,11 @@ OTHER_CHARACTERS: Final = re.compile(
     "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 """Line breaks other than a newline, and characters that YAML does not accept."""
-WORD: Final = re.compile(r"(?:(?<=[:-] )|(?<=[:-] [\"']))([A-Za-z0-9][A-Za-z0-9_./-]{0,200})(?=[\"']?$)", re.MULTILINE)
-"""A word at the end of a line. If it is a value by itself, any other such word can stand there as well."""
+WORD: Final = re.compile(r"([:-] [\"']?)([A-Za-z0-9][A-Za-z0-9_./-]{0,200})(?=[\"']?$)", re.MULTILINE)
+"""A word at the end of a line, and what is before it.
+
+If the word is a value by itself, any other such word can stand there as well.
+"""
 QUOTES: Final = ("'", '"')
 MARK: Final = "pykueueslot"
 SEPARATOR: Final = "\0"
@@ -79,17 +82,18 @@ class Repeats:
     def read(self, text: str) -> tuple[Json, ...] | None:
         """The value of the document, none for a text of comments alone; None if anything is unusual."""
         pieces = WORD.split(text)
-        frame = SEPARATOR.join(pieces[::2])
+        words = pieces[2::3]
+        del pieces[2::3]
+        frame = SEPARATOR.join(pieces)
         if frame not in self.seen:
             if len(self.seen) < TEMPLATES_MAX:
                 self.seen.add(frame)
             return self.parsed(text)
         if frame not in self.templates:
-            self.templates[frame] = self.template(pieces)
+            self.templates[frame] = self.template(frame, len(words))
         template = self.templates[frame]
         if template is None:
             return self.parsed(text)
-        words = pieces[1::2]
         return ({key: part.value(words) for key, part in template.items()},)
 
     def parsed(self, text: str) -> tuple[Json, ...] | None:
@@ -97,15 +101,18 @@ class Repeats:
         found = [tree for _, tree in yaml_trees(text, self.limits)]
         return None if any(tree.mistakes for tree in found) else tuple(tree.value for tree in found)
 
-    def template(self, pieces: Sequence[str]) -> Template | None:
-        """The template of a document; None if a word in it is not a value by itself."""
-        if any(MARK in piece for piece in pieces):
+    def template(self, frame: str, words: int) -> Template | None:
+        """The template of documents with this text around so many words; None if a word is not a value by itself."""
+        if MARK in frame:
             return None
-        marked = list(pieces)
+        pieces = frame.split(SEPARATOR)
+        marked: list[str] = []
         slots: dict[str, Slot] = {}
-        for index, before in enumerate(pieces[:-1:2]):
-            marked[2 * index + 1] = mark = f"{MARK}{index}x"
+        for index in range(words):
+            mark, before = f"{MARK}{index}x", pieces[2 * index + 1]
+            marked += (pieces[2 * index], before, mark)
             slots[mark] = Slot(index, before.endswith(QUOTES))
+        marked.append(pieces[-1])
         read = self.parsed("".join(marked))
         root = read[0] if read else None
         if not isinstance(root, dict):

@@ -1,4 +1,4 @@
-"""Recognizes Jobs that differ only in their names, queues and plans, so that one of them is validated for all."""
+"""Recognizes Jobs that differ only in names, queues, classes and plans, so that one of them is validated for all."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
@@ -22,16 +22,19 @@ FREE: Final[Free] = {
     "namespace": lambda text: not dns_label(text),
 }
 FREE_ENTRIES: Final[Mapping[str, Free]] = {
-    "labels": {Label.QUEUE: lambda text: not dns_subdomain(text) and not label_value(text)},
+    "labels": {
+        Label.QUEUE: lambda text: not dns_subdomain(text) and not label_value(text),
+        Label.PRIORITY_CLASS: lambda text: not label_value(text),
+    },
     "annotations": dict.fromkeys(OF_A_JOB, lambda text: len(text) <= PLAN_LENGTH_MAX),
 }
 
 
 def shape_of(tree: Tree) -> bytes | None:
-    """The Job without its name, namespace, queue and plan; None for a Job to validate by itself, and other objects.
+    """The Job without its name, namespace, queue, class and plan; None if the object is to be validated by itself.
 
-    Whether the rest is valid, and what the Job asks for, does not depend on those values if they are valid themselves;
-    the plan is read for each Job. Jobs are compared as JSON, which distinguishes 1 from 1.0 and from true.
+    Whether the rest is valid, and what the pods ask for, does not depend on those values if they are valid themselves;
+    what they mean is read for each Job. Jobs are compared as JSON, which distinguishes 1 from 1.0 and from true.
     """
     metadata = tree.get("metadata")
     if tree.get("kind") != "Job" or not isinstance(metadata, dict) or not metadata.get("name") or "uid" in metadata:

@@ -36,7 +36,7 @@ from pykueue.checks.scripted import SCRIPTED, read_script
 from pykueue.engine import model
 from pykueue.engine.record.checkpoint import Checkpoint
 from pykueue.jobs import manifest
-from pykueue.jobs.workload import queue_label, workload_name
+from pykueue.jobs.workload import class_label, queue_label, workload_name
 from pykueue.sim.alternatives import replaced
 from pykueue.sim.assignments import assign_all
 from pykueue.sim.manifests import Document, Mistake, Object, documents, is_configuration, objects
@@ -198,8 +198,9 @@ class Reader:
         self.run_times = RunTimesTable(setting.learned)
         self.trusted: list[str] = []
         self.places: dict[str, manifest.Place] = {}
+        self.pod_sets: dict[tuple[model.PodSet, ...], tuple[model.PodSet, ...]] = {}
         self.shapes: dict[tuple[int, object], tuple[Workload, model.Workload]] = {}
-        """The Workload for a Job of each shape in a like namespace, as it is stored and as the engine knows it."""
+        """The Workload for a Job of each shape and class, in a like namespace: as it is stored, and for the engine."""
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
         """Read all objects: first the cluster, then the jobs."""
@@ -329,7 +330,8 @@ class Reader:
         """Read a Job as the workload that is queued for it; those of Jobs of one shape differ in names and queues."""
         place = self.place(one.namespace)
         # A namespace has an effect on its Jobs by these alone.
-        shape = one.shape, (place.default_queue, place.selected, one.namespace * (one.namespace in self.limit_ranges))
+        space = place.default_queue, place.selected, one.namespace * (one.namespace in self.limit_ranges)
+        shape = one.shape, (class_label(job.metadata), space)
         if shape in self.shapes:
             self.take_arrival(one, *renamed(*self.shapes[shape], one, queue_label(job.metadata)), mistakes)
             return
@@ -368,8 +370,10 @@ class Reader:
             return None
         view = replace(view, metadata=replace(view.metadata, namespace=one.namespace))
         workload = inbound.workload(view, around)
-        if not workload.uid:
-            workload = replace(workload, uid=made_up_uid("Workload", workload.key))
+        # The engine compares equal pod sets sooner if they are the same object.
+        pod_sets = self.pod_sets.setdefault(workload.pod_sets, workload.pod_sets)
+        uid = workload.uid or made_up_uid("Workload", workload.key)
+        workload = replace(workload, uid=uid, pod_sets=pod_sets)
         if workload.unbuilt and workload.admission is not None:
             self.notes.append(f"{one.kind} {one.key} holds its quota, but {workload.unbuilt}")
         self.take_arrival(one, view, workload, mistakes)
