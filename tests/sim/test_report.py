@@ -1,10 +1,11 @@
 """Is it counted right, and told in words that help?"""
 
 import pytest
+from msgspec.structs import replace
 
-from pykueue.sim.report import Report, spread
+from pykueue.sim.report import Report, report, spread
 from pykueue.sim.world import MomentKind
-from tests.sim.builders import check, configuration, job, priority, queue, reported
+from tests.sim.builders import check, configuration, job, priority, queue, reported, simulated
 
 PREEMPTS = "{withinClusterQueue: LowerPriority}"
 
@@ -206,3 +207,10 @@ def test_what_is_one_thing_to_a_reader_is_marked() -> None:
         ("runs", True),
         ("finishes", False),
     ]
+
+
+def test_without_events_all_tables_are_the_same() -> None:
+    past = simulated(queue(cpu=1), job("a"), job("b"), until=90)
+    whole = report(past)
+    assert whole.lines
+    assert report(past, events=False) == replace(whole, lines=())

@@ -137,6 +137,7 @@ class Report(Frozen):
     end: Instant
     ended: End
     lines: tuple[Line, ...]
+    """All events, in order; empty if they were not asked for."""
     queues: tuple[QueueRow, ...]
     use: tuple[UseRow, ...]
     waiting: tuple[WaitingRow, ...]
@@ -169,19 +170,19 @@ class Names:
         return text
 
 
-def report(past: Past) -> Report:
-    """Build the report."""
-    names = Names(past)
+def report(past: Past, *, events: bool = True) -> Report:
+    """Build the report, on request without the events in words, which take longer than all tables."""
+    names, waited = Names(past), waited_by(past)
     return Report(
         past.trace.start,
         past.end,
         past.ended,
-        lines(past, names),
-        queue_rows(past, names),
+        lines(past, names) if events else (),
+        queue_rows(past, names, waited),
         use_rows(past),
         waiting_rows(past, names),
         past.trace.notes,
-        job_rows(past, names),
+        job_rows(past, names, waited),
     )
 
 
@@ -263,13 +264,12 @@ def request(workload: Workload) -> str:
     return " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in totals.items()) or "nothing"
 
 
-def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
+def queue_rows(past: Past, names: Names, waited: Mapping[str, int]) -> tuple[QueueRow, ...]:
     """The rows of the ClusterQueues, by name."""
     arrived = {one.workload.key: one.at for one in past.trace.arrivals}
     known = [thing.name for thing in past.trace.things if isinstance(thing, ClusterQueue)]
     counts: dict[str, dict[str, int]] = {name: {} for name in (*known, *names.queues.values())}
     waits: dict[str, list[int]] = {name: [] for name in counts}
-    waited = waited_by(past)
     started: set[str] = set()
     for moment in past.moments:
         queue = names.queues[moment.workload]
@@ -296,28 +296,27 @@ def queue_rows(past: Past, names: Names) -> tuple[QueueRow, ...]:
     )
 
 
-def job_rows(past: Past, names: Names) -> tuple[JobRow, ...]:
+def job_rows(past: Past, names: Names, waited: Mapping[str, int]) -> tuple[JobRow, ...]:
     """Every workload that has arrived, in order of arrival."""
-    first: dict[tuple[str, MomentKind], Instant] = {}
+    first: dict[MomentKind, dict[str, Instant]] = {what: {} for what in MomentKind}
     evictions: dict[str, int] = {}
     for moment in past.moments:
-        first.setdefault((moment.workload, moment.what), moment.at)
+        first[moment.what].setdefault(moment.workload, moment.at)
         if moment.what in (MomentKind.PREEMPTED, MomentKind.EVICTED):
             evictions[moment.workload] = evictions.get(moment.workload, 0) + 1
-    waited = waited_by(past)
     return tuple(
         JobRow(
             key,
             one.name,
             names.queues[key],
-            first[key, MomentKind.ARRIVES],
-            first.get((key, MomentKind.STARTS)),
-            first.get((key, MomentKind.FINISHES)),
+            first[MomentKind.ARRIVES][key],
+            first[MomentKind.STARTS].get(key),
+            first[MomentKind.FINISHES].get(key),
             waited.get(key, 0),
             evictions.get(key, 0),
         )
         for one in past.trace.arrivals
-        if ((key := one.workload.key), MomentKind.ARRIVES) in first
+        if (key := one.workload.key) in first[MomentKind.ARRIVES]
     )
 
 

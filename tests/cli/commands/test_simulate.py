@@ -1,5 +1,6 @@
 """Does `pykueue simulate` answer every input with a story or a clear mistake, and never with a traceback?"""
 
+import gc
 import os
 import stat
 import subprocess
@@ -330,3 +331,10 @@ def test_plots_that_cannot_be(options: tuple[str, ...], says: str) -> None:
     done = on_stdin(*TWO, options=options)
     assert done.exit_code == 2
     assert says in done.output
+
+
+@pytest.mark.parametrize("manifest", [pytest.param(job("a"), id="valid"), pytest.param("a: 1", id="invalid")])
+def test_garbage_is_collected_as_usual_afterwards(manifest: str) -> None:
+    usual = gc.get_threshold()
+    on_stdin(queue(), manifest)
+    assert gc.get_threshold() == usual

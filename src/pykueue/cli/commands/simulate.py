@@ -1,9 +1,11 @@
 """`pykueue simulate`: run queues and jobs from manifests under virtual time and report what happens."""
 
+import gc
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,8 @@ WHAT_WIDTH: Final = 11
 WHERE: Final = re.compile(r"(.*): document (\d+)(?:, item (\d+))?", re.DOTALL)
 """The file and position of a mistake; see `sim.manifests.Document.where`."""
 MISTAKES_SHOWN_MAX: Final = 200
+COLLECT_EVERY: Final = 100_000
+"""New objects between collections of garbage; Python's default is 700."""
 COLOURS: Final = {
     MomentKind.STARTS: "green",
     MomentKind.RUNS: "green",
@@ -65,6 +69,21 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
     if not 0 <= found < END_OF_TIME:
         raise click.BadParameter(f"{value!r} is out of range; use a year from 1970 to 8999")
     return found
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage rarely.
+
+    What a simulation creates lives to its end and has next to no cycles: of 18,239 jobs, 1,300 collections found 1,300
+    objects, and took a tenth of the time.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @click.command()
@@ -105,6 +124,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str) -> Instant:
     default="text",
     help="Output format; csv is the table of jobs.",
 )
+@rare_collections()
 def simulate(
     files: tuple[str, ...],
     config: str | None,
@@ -179,7 +199,8 @@ def simulate(
         complain(in_order(list(dict.fromkeys(mistakes)), named))
         sys.exit(2)
     pasts = [World(trace).run(None if until is None else Instant(start + until)) for trace in traces]
-    reports = [report(past) for past in pasts]
+    in_words = timeline or explain or output == "json" or plot is not None or compare is not None
+    reports = [report(past, events=in_words) for past in pasts]
     found = reports[0]
     plots = Plots(pasts, reports, ("as in " + " ".join(files), f"with {compare}"))
     if output == "json":
