@@ -149,6 +149,8 @@ def release(item: Item, world: World, now: Instant) -> Unreserve | None:
 def requeue(workload: Workload, world: World, now: Instant) -> Review:
     """Whether an evicted workload may queue again, and if not, when; one that holds quota by now is marked the same."""
     # spec: LIF-8
+    if workload.requeued is None and workload.requeue_at is None:
+        return Review()
     reason = "" if workload.requeued is None or workload.requeued.may else workload.requeued.reason
     if workload.requeue_at is not None and now < workload.requeue_at:
         return Review(look_again=workload.requeue_at)

@@ -58,7 +58,10 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
     here = item.place is Place.HOLDING and item.queue == name
     if here and before is workload:
         return
-    usage, frs = held(workload, world.forest.flavors, world.options)
+    if here and before is not None and holds_alike(before, workload):
+        usage, frs = item.usage, item.frs
+    else:
+        usage, frs = held(workload, world.forest.flavors, world.options)
     if here:
         queue.generation += 1
         if usage == item.usage and frs == item.frs:
@@ -168,6 +171,13 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
         now.checks,
         now.problem,
         now.unbuilt,
+    )
+
+
+def holds_alike(before: Workload, now: Workload) -> bool:
+    """Whether a holder certainly uses what it used before; most new levels share all parts but one with the last."""
+    return (
+        before.admission is now.admission and before.pod_sets is now.pod_sets and before.reclaimable == now.reclaimable
     )
 
 
