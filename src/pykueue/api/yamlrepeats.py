@@ -6,7 +6,7 @@ further document is the template with its own words. Anything unusual is left to
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from pykueue.api.core import Json
@@ -163,13 +163,13 @@ def filled(filling: Filling, words: Sequence[str]) -> Json:
 
 def repeated_trees(text: str, limits: Limits) -> Iterator[tuple[int, Tree]]:
     """What `yaml_trees` returns; values that are equal in several documents may be the same object."""
-    starts = [0, *(found.start() for found in BEGINNING.finditer(text)), len(text)]
     lines = any(text.startswith(line) or f"\n{line}" in text for line in OTHER_LINES)
-    if len(starts) == 2 or lines or OTHER_CHARACTERS.search(text):
+    if lines or BEGINNING.search(text) is None or OTHER_CHARACTERS.search(text):
         yield from yaml_trees(text, limits)
         return
+    starts = (found.start() for found in BEGINNING.finditer(text))
     number, repeats = 0, Repeats(limits)
-    for start, end in pairwise(starts):
+    for start, end in pairwise(chain((0,), starts, (len(text),))):
         read = repeats.read(text[start:end])
         if read is None:
             # The empty lines stand for the documents so far, so that messages have the right line.
