@@ -15,6 +15,8 @@ from bench import kernel
 from bench.finishedrecords import RECORDS, recorded
 from bench.floors import Floor, Result, run
 from bench.machine import at_once
+from bench.simulation import JOBS as SIMULATED
+from bench.simulation import SHAPES, simulating
 from bench.upserver import Server, serving
 from bench.waitingjobs import waiting
 from pykueue.kube.port import JOBS
@@ -33,6 +35,8 @@ REPORT: Final = Floor("report", "CPU s", 5, f"`pykueue report` of {RECORDS:,} fi
 WATCH: Final = Floor(
     "watch", "% of a core", 10, f"`jobs --watch` of {MANY:,}, {CHANGES_PER_SECOND} changes a second", scales=True
 )
+
+SIMULATE_WHY: Final = f"`pykueue simulate` of {SIMULATED:,} jobs of {SHAPES} pod templates in "
 
 
 def command(*words: str) -> list[str]:
@@ -122,7 +126,28 @@ def report() -> list[Result]:
     return [Result(REPORT, took, kernel.slowness(before), f"the least of {RUNS}; a page of {size:,.0f} KB")]
 
 
-MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {"starts": starts, "jobs": jobs, "report": report}
+def simulate() -> list[Result]:
+    """How many jobs a simulation reads, runs and reports in a second of CPU time, the start of the command included."""
+    before = kernel.seconds()
+    found = simulating(cpu_seconds)
+    slow = kernel.slowness(before)
+    return [
+        Result(
+            Floor(f"simulate, {form}", "jobs/CPU s", 2_000, f"{SIMULATE_WHY}{form}", at_least=True, scales=True),
+            SIMULATED / took,
+            slow,
+            f"{took:.2f} CPU s, the least of {RUNS}",
+        )
+        for form, took in found.items()
+    ]
+
+
+MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
+    "starts": starts,
+    "jobs": jobs,
+    "report": report,
+    "simulate": simulate,
+}
 
 
 if __name__ == "__main__":
