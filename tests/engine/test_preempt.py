@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykueue.base.units import Instant
+from pykueue.engine.candidates import policy_allows
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.forest import Forest
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, Cohort, Evicted, Options, Policy, Preemption, Quota, Workload
-from pykueue.engine.preempt import NOTHING, SPARED_MAX, Search, policy_allows
+from pykueue.engine.preempt import NOTHING, SPARED_MAX, Search
 from pykueue.engine.snapshot import Snapshot, fits
 from pykueue.engine.world import World
 from tests.engine.reference import Holder, Numbers, Pair, allowed, redundant, sufficient
@@ -361,7 +362,7 @@ def test_those_who_stay_are_candidates_and_no_victims(scene: Scene) -> None:
     victims = scene.victims()
     found = scene.selection
     search, contended = scene.search, scene.contended()
-    candidates = [*search.cohort_candidates(scene.asked, contended), *search.own_candidates(contended)]
+    candidates = search.candidates(search.levels(scene.asked), contended)
     eligible = {one.item.key for one in candidates}
     named = [one.workload for one in found.named]
     assert len(named) == len({*named}) == min(found.spared, SPARED_MAX)

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykueue.base.units import Instant
+from pykueue.engine.candidates import hopeless, policy_allows
 from pykueue.engine.forest import Forest
 from pykueue.engine.items import Item
 from pykueue.engine.model import Options, Policy, Workload
-from pykueue.engine.preempt import Search, hopeless, policy_allows
+from pykueue.engine.preempt import Search
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World

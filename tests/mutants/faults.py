@@ -14,10 +14,11 @@ from pykueue.bridge import inbound, outbound
 from pykueue.checks.provisioning import CheckReview
 from pykueue.controllers import provisioning
 from pykueue.engine import cycle, flavors, forest, lifecycle, pending, preempt, quota
+from pykueue.engine.candidates import Candidate, Level
 from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.flavors import Planner
 from pykueue.engine.model import Policy, Strategy
-from pykueue.engine.preempt import Candidate, Search, Selection, Victim
+from pykueue.engine.preempt import Search, Selection, Victim
 from pykueue.engine.world import World
 from pykueue.jobs import plan
 from pykueue.jobs.actions import NOTHING, Actions, Finish, PatchJob, Stopped
@@ -300,9 +301,9 @@ def lavish() -> None:
     """All who may be preempted in a queue are preempted, not only as many as it takes."""
 
     def around(real: Function) -> Function:
-        def attempt(search: Search, candidates: list[Candidate], *told: Any, **more: Any) -> Any:
-            found = real(search, candidates, *told, **more)
-            own = tuple(Victim(one.item, one.reason) for one in candidates if one.lca is None)
+        def attempt(search: Search, levels: Any, requests: Any, frs: frozenset[int], **more: Any) -> Any:
+            found = real(search, levels, requests, frs, **more)
+            own = tuple(Victim(one.item, one.reason) for one in search.own_candidates(frs))
             return Selection(own) if own and found.victims else found
 
         return attempt
@@ -314,13 +315,13 @@ def grabbing() -> None:
     """Queues that borrow nothing are reclaimed from."""
 
     def around(_real: Function) -> Function:
-        def over_users(cohort: quota.QuotaNode, visited: quota.QuotaNode, _frs: Any) -> Iterator[quota.QuotaNode]:
-            return (child for child in cohort.children if child is not visited and child.is_queue)
+        def over_users(level: Level, _frs: Any) -> Iterator[quota.QuotaNode]:
+            return (child for child in level.cohort.children if child is not level.below and child.is_queue)
 
         return over_users
 
     wrapped(preempt, "over_users", around)
-    always(Search, "protection", None)
+    always(Search, "is_protected", False)
 
 
 def selfish() -> None:
@@ -333,6 +334,7 @@ def selfish() -> None:
         return init
 
     wrapped(Candidate, "__init__", around)
+    always(Search, "is_strict", False)
 
 
 def reckless() -> None:

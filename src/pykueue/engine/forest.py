@@ -185,7 +185,7 @@ class Forest:
     def hold(self, queue: QuotaNode, item: Item) -> None:
         """Add a workload's usage to its ClusterQueue."""
         queue.holders[item.key] = item
-        queue.lowest = None
+        queue.rank_again()
         self.count(queue, item.usage, 1)
         if queue.tree is not None:
             queue.tree.touch()
@@ -207,7 +207,7 @@ class Forest:
         """Remove a workload's usage; scans of flavors in this queue start from the first flavor again."""
         if queue.holders.pop(item.key, None) is None:
             return
-        queue.lowest = None
+        queue.rank_again()
         queue.generation += 1
         self.count(queue, item.usage, -1)
         if queue.tree is not None:

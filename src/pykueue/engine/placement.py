@@ -66,7 +66,7 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
         queue.generation += 1
         if usage == item.usage and frs == item.frs:
             if before is None or changes_preemption(before, workload):
-                queue.lowest = None
+                queue.rank_again()
                 if queue.tree is not None:
                     queue.tree.touch()
             if before is not None and changes_room(before, workload):

@@ -1,19 +1,30 @@
-"""Preemption: chooses the candidates, searches for enough victims, and drops those that are not needed."""
+"""Preemption: searches the candidates for enough victims, and drops those that are not needed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import islice, zip_longest
+from operator import attrgetter
 from typing import Final
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
+from pykueue.engine.candidates import (
+    Candidate,
+    Level,
+    Requests,
+    hopeless,
+    levels_above,
+    over_users,
+    policy_allows,
+    ranked,
+)
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import Policy
-from pykueue.engine.order import VictimKey, later_because, victim_key
-from pykueue.engine.quota import QuotaNode, ancestors, borrows_with, free, local_free, lowest_fit, within_nominal
+from pykueue.engine.order import later_because, victim_key
+from pykueue.engine.quota import QuotaNode, borrows_with, free, lowest_fit, within_nominal
 from pykueue.engine.snapshot import Snapshot
 
-Requests = Mapping[int, int]
 SPARED_MAX: Final = 3
 """How many of the candidates that a search spares are named."""
 
@@ -45,59 +56,6 @@ class Selection(Frozen):
 NOTHING: Final = Selection()
 
 
-class Candidate:
-    """A workload that the policies allow to be preempted, and under which conditions."""
-
-    __slots__ = ("entitled", "item", "lca", "may_borrow", "queue", "reason")
-
-    def __init__(
-        self,
-        item: Item,
-        queue: QuotaNode,
-        lca: QuotaNode | None,
-        reason: PreemptionReason,
-        *,
-        may_borrow: bool,
-        entitled: bool = False,
-    ) -> None:
-        self.item = item
-        self.queue = queue
-        self.lca = lca
-        self.reason = reason
-        self.entitled = entitled
-        """Whether the preemptor has hierarchical advantage: it fits into quota below the shared cohort."""
-        self.may_borrow = may_borrow
-        """Whether it may be preempted although the preemptor's queue borrows afterwards."""
-
-
-def policy_allows(policy: Policy, preemptor: Item, candidate: Item) -> bool:
-    """Whether a policy lets one workload preempt the other."""
-    # spec: PRE-1
-    match policy:
-        case Policy.ANY:
-            return True
-        case Policy.LOWER:
-            return preemptor.priority > candidate.priority
-        case Policy.LOWER_OR_NEWER:
-            if preemptor.priority == candidate.priority:
-                return preemptor.stamp < candidate.stamp
-            return preemptor.priority > candidate.priority
-        case Policy.NEVER:
-            return False
-
-
-def hopeless(policy: Policy, preemptor: Item, queue: QuotaNode) -> bool:
-    """Whether no holder of a queue can satisfy a policy, judging by the lowest priority only."""
-    # spec: PRE-6
-    if policy is Policy.NEVER or not queue.holders:
-        return True
-    if policy is Policy.ANY:
-        return False
-    if queue.lowest is None:
-        queue.lowest = min(holder.priority for holder in queue.holders.values())
-    return queue.lowest > preemptor.priority or (policy is Policy.LOWER and queue.lowest == preemptor.priority)
-
-
 class Search:
     """Finds the victims that let a workload use given amounts; results are cached."""
 
@@ -116,44 +74,74 @@ class Search:
             answer = self.known[question] = self.search(requests, frs)
         return answer
 
+    def search(self, requests: Requests, frs: frozenset[int]) -> Selection:
+        """The victims of the first successful attempt, with or without borrowing; none if all fail."""
+        levels = self.levels(requests)
+        for borrow in self.attempts(levels, frs):
+            found = self.attempt(levels, requests, frs, borrow=borrow)
+            if found.victims:
+                return found
+        return NOTHING
+
+    def levels(self, requests: Requests) -> list[Level]:
+        """The parts of the tree from which the preemptor may reclaim."""
+        if self.queue.spec.preemption.reclaim is Policy.NEVER:
+            return []
+        return list(levels_above(self.queue, requests))
+
+    def attempts(self, levels: Sequence[Level], frs: frozenset[int]) -> tuple[bool, ...]:
+        """Whether the preemptor's queue may borrow, for each attempt in order."""
+        # spec: PRE-3
+        strict = self.is_strict()
+        if strict and not below_nominal(self.queue, frs):
+            return (True,)
+        reclaimable = [level for level in levels if self.has_candidates(level, frs)]
+        if not reclaimable:
+            return (True,)
+        return (False, True) if strict and not any(level.entitled for level in reclaimable) else (True, False)
+
+    def is_strict(self) -> bool:
+        """Whether others are preempted while borrowing only where the preemptor is entitled to their quota."""
+        return self.queue.spec.preemption.borrow_within_cohort is Policy.NEVER
+
+    def has_candidates(self, level: Level, frs: frozenset[int]) -> bool:
+        """Whether there is a candidate in this part of the tree."""
+        policy = self.queue.spec.preemption.reclaim
+        return any(any(True for _ in self.holders(queue, policy, frs)) for queue in over_users(level, frs))
+
+    def candidates(self, levels: Iterable[Level], frs: frozenset[int]) -> Iterator[Candidate]:
+        """The candidates of these parts of the tree and of the preemptor's own queue, in order.
+
+        The queues are chosen at the call. Their candidates are created when they are read: of many, few are needed.
+        """
+        streams = [self.reclaimable(queue, level, frs) for level in levels for queue in over_users(level, frs)]
+        return merge(*streams, self.own_candidates(frs), key=attrgetter("key"))
+
+    def reclaimable(self, queue: QuotaNode, level: Level, frs: frozenset[int]) -> Iterator[Candidate]:
+        """The candidates of another queue, in order."""
+        own, entitled = self.queue.name, level.entitled
+        for holder in self.holders(queue, self.queue.spec.preemption.reclaim, frs):
+            while_borrowing = not entitled and self.below_threshold(holder)
+            reason = PreemptionReason.RECLAIM_WHILE_BORROWING if while_borrowing else PreemptionReason.RECLAIM
+            key = victim_key(holder, own_queue=own, entitled=entitled, now=self.now)
+            yield Candidate(holder, queue, level.cohort, reason, key, may_borrow=entitled or while_borrowing)
+
+    def own_candidates(self, frs: frozenset[int]) -> Iterator[Candidate]:
+        """The candidates of the preemptor's own queue, in order."""
+        for holder in self.holders(self.queue, self.queue.spec.preemption.within_queue, frs):
+            key = victim_key(holder, own_queue=self.queue.name, entitled=False, now=self.now)
+            yield Candidate(holder, self.queue, None, PreemptionReason.IN_QUEUE, key, may_borrow=True)
+
     def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
-        """The holders of a queue that use contended pairs and that a policy allows to preempt."""
+        """The holders of a queue that use contended pairs and that a policy allows to preempt, in order."""
         if hopeless(policy, self.item, queue):
             return
-        gone, preemptor = self.snapshot.gone, self.item
-        for holder in queue.holders.values():
+        gone, preemptor, anyone = self.snapshot.gone, self.item, policy is Policy.ANY
+        for holder in ranked(queue, self.now):
             if holder.key in gone or holder.workload.held_off or holder.frs.isdisjoint(frs):
                 continue
-            if policy_allows(policy, preemptor, holder):
+            if anyone or policy_allows(policy, preemptor, holder):
                 yield holder
-
-    def cohort_candidates(self, requests: Requests, frs: frozenset[int]) -> list[Candidate]:
-        """Candidates in other queues."""
-        # spec: PRE-2
-        policies = self.queue.spec.preemption
-        found: list[Candidate] = []
-        if self.queue.parent is None or policies.reclaim is Policy.NEVER:
-            return found
-        advantage, rest = fits_own(self.queue, requests)
-        below: QuotaNode = self.queue
-        for cohort in ancestors(self.queue):
-            for queue in over_users(cohort, below, frs):
-                for holder in self.holders(queue, policies.reclaim, frs):
-                    while_borrowing = not advantage and self.below_threshold(holder)
-                    reason = PreemptionReason.RECLAIM_WHILE_BORROWING if while_borrowing else PreemptionReason.RECLAIM
-                    may_borrow = advantage or while_borrowing
-                    found.append(Candidate(holder, queue, cohort, reason, may_borrow=may_borrow, entitled=advantage))
-            fit, rest = fits_own(cohort, rest)
-            advantage = advantage or fit
-            below = cohort
-        return found
-
-    def own_candidates(self, frs: frozenset[int]) -> list[Candidate]:
-        """Candidates in the preemptor's own queue."""
-        return [
-            Candidate(holder, self.queue, None, PreemptionReason.IN_QUEUE, may_borrow=True)
-            for holder in self.holders(self.queue, self.queue.spec.preemption.within_queue, frs)
-        ]
 
     def below_threshold(self, candidate: Item) -> bool:
         """Whether `borrowWithinCohort` allows preempting a candidate while borrowing."""
@@ -162,39 +150,14 @@ class Search:
             return False
         return policies.borrow_threshold is None or candidate.priority <= policies.borrow_threshold
 
-    def search(self, requests: Requests, frs: frozenset[int]) -> Selection:
-        """The victims of the first successful attempt, with or without borrowing; none if all fail."""
-        in_cohort = self.cohort_candidates(requests, frs)
-        policies = self.queue.spec.preemption
-        candidates = in_cohort + self.own_candidates(frs)
-        if not candidates:
-            return NOTHING
-        candidates.sort(key=self.order)
-        # spec: PRE-3
-        strict = policies.borrow_within_cohort is Policy.NEVER
-        if not in_cohort or (strict and not below_nominal(self.queue, frs)):
-            attempts = [True]
-        elif strict and not any(candidate.entitled for candidate in in_cohort):
-            attempts = [False, True]
-        else:
-            attempts = [True, False]
-        for borrow in attempts:
-            found = self.attempt(candidates, requests, frs, borrow=borrow)
-            if found.victims:
-                return found
-        return NOTHING
-
-    def order(self, candidate: Candidate) -> VictimKey:
-        """The key by which candidates are sorted."""
-        return victim_key(candidate.item, own_queue=self.queue.name, entitled=candidate.entitled, now=self.now)
-
-    def attempt(
-        self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> Selection:
+    def attempt(self, levels: Sequence[Level], requests: Requests, frs: frozenset[int], *, borrow: bool) -> Selection:
         """Remove candidates until the requests fit, then put back those that are not needed."""
+        # Where no candidate may be preempted while borrowing, none is read.
+        readable = [level for level in levels if level.entitled] if borrow and self.is_strict() else levels
+        candidates = self.candidates(readable, frs)
         returned: list[Candidate] = []
         with self.snapshot.scratch():
-            chosen, kept = self.enough(candidates, requests, frs, borrow=borrow)
+            chosen = self.enough(candidates, requests, frs, borrow=borrow)
             if not chosen:
                 return NOTHING
             last = chosen[-1]
@@ -208,75 +171,73 @@ class Search:
                 else:
                     self.snapshot.leave(chosen[index].item)
         returned.reverse()
-        return self.selected(candidates, chosen, last, returned, kept)
+        spared = self.count(levels, frs) - sum(one.is_staying() for one in chosen)
+        named = self.named(self.candidates(levels, frs), chosen, last, returned, borrow=borrow) if spared else ()
+        return Selection(tuple(Victim(one.item, one.reason) for one in chosen), spared, named)
 
     def enough(
-        self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> tuple[list[Candidate], list[Spared]]:
-        """Remove candidates in order until the requests fit: the removed ones, or none if all do not suffice.
-
-        Of those that had to stay, the first few are returned too.
-        """
+        self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
+    ) -> list[Candidate]:
+        """Remove candidates in order until the requests fit: the removed ones, or none if all do not suffice."""
         chosen: list[Candidate] = []
-        kept: list[Spared] = []
         for candidate in candidates:
-            protection = self.protection(candidate, frs, borrow=borrow)
-            if protection is not None:
-                if len(kept) < SPARED_MAX and is_staying(candidate):
-                    kept.append(Spared(candidate.item.key, protection))
+            if self.is_protected(candidate, frs, borrow=borrow):
                 continue
             self.snapshot.leave(candidate.item)
             chosen.append(candidate)
             if self.fits(requests, borrow=borrow):
-                return chosen, kept
-        return [], kept
+                return chosen
+        return []
 
-    def protection(self, candidate: Candidate, frs: frozenset[int], *, borrow: bool) -> SparedReason | None:
-        """Why a candidate must stay; None if it need not.
-
-        It must while its queue, or a cohort below the shared one, is within its quota.
-        """
+    def is_protected(self, candidate: Candidate, frs: frozenset[int], *, borrow: bool) -> bool:
+        """Whether a candidate must stay: while its queue, or a cohort below the shared one, is within its quota."""
         # spec: PRE-4
         if candidate.lca is None:
-            return None
+            return False
         if borrow and not candidate.may_borrow:
-            return SparedReason.WHILE_BORROWING
+            return True
         node: QuotaNode | None = candidate.queue
         while node is not None and node is not candidate.lca:
             if within_nominal(node, frs):
-                return SparedReason.WITHIN_QUOTA
+                return True
             node = node.parent
-        return None
+        return False
 
-    def selected(
+    def count(self, levels: Iterable[Level], frs: frozenset[int]) -> int:
+        """How many candidates there are, without those that are evicted already."""
+        policies = self.queue.spec.preemption
+        found = [self.holders(self.queue, policies.within_queue, frs)]
+        found += [self.holders(queue, policies.reclaim, frs) for level in levels for queue in over_users(level, frs)]
+        return sum([holder.workload.evicted is None for holders in found for holder in holders])
+
+    def named(
         self,
-        candidates: list[Candidate],
-        chosen: list[Candidate],
+        candidates: Iterable[Candidate],
+        chosen: Iterable[Candidate],
         last: Candidate,
-        returned: list[Candidate],
-        kept: list[Spared],
-    ) -> Selection:
-        """The result of an attempt that removed candidates up to `last`, and put these back."""
-        staying = next((index for index, one in enumerate(candidates) if is_staying(one)), len(candidates))
-        spared = len(candidates) - staying - sum(map(is_staying, chosen))
-        named: list[Spared] = []
-        if spared:
-            after = max(staying, candidates.index(last) + 1)
-            key = self.order(last)
-            kinds = (
-                [
-                    Spared(one.item.key, SparedReason.NOT_NEEDED)
-                    for one in islice(filter(is_staying, returned), SPARED_MAX)
-                ],
-                kept,
-                [
-                    Spared(one.item.key, later_because(self.order(one), key))
-                    for one in islice(candidates, after, after + SPARED_MAX)
-                ],
-            )
-            named = [one for first in zip_longest(*kinds) for one in first if one is not None]
-        victims = tuple(Victim(candidate.item, candidate.reason) for candidate in chosen)
-        return Selection(victims, spared, tuple(named[:SPARED_MAX]))
+        returned: Sequence[Candidate],
+        *,
+        borrow: bool,
+    ) -> tuple[Spared, ...]:
+        """Some candidates that an attempt spared, which removed those up to `last` and put some back."""
+        removed = {one.item.key for one in (*chosen, *returned)}
+        spared = (one for one in candidates if one.is_staying() and one.item.key not in removed)
+        kept: list[Spared] = []
+        later: list[Spared] = []
+        for one in spared:
+            if one.key > last.key:
+                later.append(Spared(one.item.key, later_because(one.key, last.key)))
+            elif len(kept) < SPARED_MAX:
+                borrows = borrow and not one.may_borrow
+                kept.append(
+                    Spared(one.item.key, SparedReason.WHILE_BORROWING if borrows else SparedReason.WITHIN_QUOTA)
+                )
+            if len(later) == SPARED_MAX:
+                break
+        staying = (one for one in returned if one.is_staying())
+        back = [Spared(one.item.key, SparedReason.NOT_NEEDED) for one in islice(staying, SPARED_MAX)]
+        found = (one for first in zip_longest(back, kept, later) for one in first if one is not None)
+        return tuple(islice(found, SPARED_MAX))
 
     def fits(self, requests: Requests, *, borrow: bool) -> bool:
         """Whether all requests fit now."""
@@ -297,28 +258,6 @@ class Search:
         return True, all(victim.item.queue != self.queue.name for victim in victims), level
 
 
-def is_staying(candidate: Candidate) -> bool:
-    """Whether a candidate is not evicted already."""
-    return candidate.item.workload.evicted is None
-
-
-def fits_own(node: QuotaNode, requests: Requests) -> tuple[bool, dict[int, int]]:
-    """Whether the requests fit without borrowing, and what they need from the parent."""
-    fit = not any(borrows_with(node, fr, amount) for fr, amount in requests.items())
-    return fit, {fr: max(0, amount - local_free(node, fr)) for fr, amount in requests.items()}
-
-
 def below_nominal(queue: QuotaNode, frs: frozenset[int]) -> bool:
     """Whether a queue uses less than its nominal quota of every contended pair."""
     return all(queue.usage.get(fr, 0) < queue.nominal.get(fr, 0) for fr in frs)
-
-
-def over_users(cohort: QuotaNode, visited: QuotaNode, frs: frozenset[int]) -> Iterator[QuotaNode]:
-    """The active queues below a cohort that exceed their nominal quota, except in the branch already visited."""
-    for child in cohort.children:
-        if child is visited or within_nominal(child, frs):
-            continue
-        if not child.is_queue:
-            yield from over_users(child, visited, frs)
-        elif child.active:
-            yield child

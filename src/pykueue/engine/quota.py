@@ -55,6 +55,7 @@ class QuotaNode:
         "object",
         "parent",
         "potentials",
+        "ranking",
         "spec",
         "subtree",
         "tree",
@@ -87,6 +88,8 @@ class QuotaNode:
         """The workloads that hold quota of a ClusterQueue."""
         self.lowest: int | None = None
         """The lowest priority among the holders; None if it is not computed."""
+        self.ranking: list[Item] | None = None
+        """The holders in the order of candidates for preemption; None if it is not computed. Never changed in place."""
         self.object: Cohort | None = None
         """The Cohort object; None for a cohort that is only named as a parent."""
         self.spec = ClusterQueue(name)
@@ -94,6 +97,10 @@ class QuotaNode:
         """The resource group of each resource that a ClusterQueue covers."""
         self.tree: Tree | None = None
         """None inside or below a cycle of cohorts."""
+
+    def rank_again(self) -> None:
+        """Forget what was computed from the holders: one has come or gone, or ranks differently for preemption."""
+        self.lowest = self.ranking = None
 
     def set_quotas(self, quotas: tuple[Quota, ...], flavors: Flavors) -> None:
         """Replace the node's own quota and limits."""

@@ -112,6 +112,10 @@ def mistake_the_lowest(engine: Engine) -> None:
     engine.world.forest.queues["q"].lowest = 77
 
 
+def mistake_the_ranking(engine: Engine) -> None:
+    engine.world.forest.queues["q"].ranking = []
+
+
 def misplace(engine: Engine) -> None:
     engine.world.items["red/out"].place = Place.IDLE
     engine.world.items["red/out"].queue = ""
@@ -184,6 +188,7 @@ def sleep_through(engine: Engine) -> None:
         pytest.param(lose_a_workload, "is not a known workload", id="a holder that nobody knows"),
         pytest.param(book_otherwise, "red/in has another usage booked", id="a wrong booking"),
         pytest.param(mistake_the_lowest, "has the wrong lowest priority", id="a wrong lowest priority"),
+        pytest.param(mistake_the_ranking, "has its holders in the wrong order", id="a wrong ranking"),
         pytest.param(misplace, "red/out is IDLE in '' but should be QUEUED in 'q'", id="a wrong place"),
         pytest.param(miscount, "counts 2 members but has 1", id="a wrong count"),
         pytest.param(park_strictly, "is parked in a strict queue", id="a class parked in a strict queue"),

@@ -14,7 +14,7 @@ from pykueue.engine.forest import Forest, root_of
 from pykueue.engine.items import Item, Place
 from pykueue.engine.lifecycle import review
 from pykueue.engine.model import Quota, Strategy, Workload
-from pykueue.engine.order import pending_key
+from pykueue.engine.order import pending_key, victim_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
@@ -210,9 +210,16 @@ def holdings(engine: Engine) -> Iterator[str]:
                 yield f"{key} has another usage booked than its reservation"
         if queue.lowest is not None and queue.lowest != min((h.priority for h in queue.holders.values()), default=None):
             yield f"queue {name} has the wrong lowest priority of its holders"
+        if queue.ranking is not None and queue.ranking != in_candidate_order(queue, world.now):
+            yield f"queue {name} has its holders in the wrong order for preemption"
     for key, item in world.items.items():
         if item.place is Place.HOLDING and homes.get(key) != item.queue:
             yield f"{key} is HOLDING in queue {item.queue}, which does not list it as a holder"
+
+
+def in_candidate_order(queue: QuotaNode, now: Instant) -> list[Item]:
+    """The holders of a queue as a preemptor of another queue goes through them."""
+    return sorted(queue.holders.values(), key=lambda holder: victim_key(holder, own_queue="", entitled=False, now=now))
 
 
 def places(engine: Engine) -> Iterator[str]:

@@ -3,16 +3,18 @@
 Everything is read from the quota tree and asked of the planner; nothing is changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from pykueue.base.struct import Frozen
+from pykueue.base.units import Instant
+from pykueue.engine.candidates import Candidate, Requests, hopeless
 from pykueue.engine.decisions import PodSetObstacles
 from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import PODS, FlavorPlan, Planner
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import PodSet, Policy, Workload
-from pykueue.engine.preempt import NOTHING, Candidate, Requests, Search, Selection, Spared, hopeless
+from pykueue.engine.preempt import NOTHING, Search, Selection
 from pykueue.engine.quota import QuotaNode, available, binding, ceiling, potential
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
@@ -118,26 +120,34 @@ class TooManyError(Exception):
 class BoundedSearch(Search):
     """A search of bounded length; raises `TooManyError` where it would take longer."""
 
-    looked_at = tried = 0
+    tried = 0
+
+    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant) -> None:
+        super().__init__(snapshot, queue, item, now)
+        self.looked_at: dict[QuotaNode, int] = {}
+        """The queues that were looked through, each with the number of its holders."""
 
     def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
         """The holders of a queue that a policy allows to preempt."""
         if not hopeless(policy, self.item, queue):
-            self.looked_at += len(queue.holders)
-            if self.looked_at > HOLDERS_MAX:
+            self.looked_at[queue] = len(queue.holders)
+            if sum(self.looked_at.values()) > HOLDERS_MAX:
                 raise TooManyError
         return super().holders(queue, policy, frs)
 
     def enough(
-        self, candidates: list[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> tuple[list[Candidate], list[Spared]]:
+        self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
+    ) -> list[Candidate]:
         """Remove candidates until the requests fit."""
-        most = TRIED_MAX - self.tried
-        found = super().enough(candidates[:most], requests, frs, borrow=borrow)
-        if not found[0] and len(candidates) > most:
-            raise TooManyError
-        self.tried += len(found[0]) or len(candidates)
-        return found
+        return super().enough(self.counted(candidates), requests, frs, borrow=borrow)
+
+    def counted(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """The candidates, as many as may be tried."""
+        for candidate in candidates:
+            self.tried += 1
+            if self.tried > TRIED_MAX:
+                raise TooManyError
+            yield candidate
 
 
 def is_consistent(world: World, queue: QuotaNode) -> bool:
