@@ -55,16 +55,6 @@ def assumed(item: Item, decision: Decision) -> None:
 def after(workload: Workload, decision: Decision) -> Workload:
     """The level of a workload after a decision."""
     match decision:
-        case Reserve(admission=admission, at=at, checks=checks):
-            return replace(
-                workload,
-                admission=admission,
-                reserved_at=at,
-                evicted=None,
-                preempted=None,
-                waiting=None,
-                checks=listed(workload.checks, checks, at),
-            )
         case Admit(admission=admission, at=at, reserved_before=reserved_before):
             return replace(
                 workload,
@@ -75,6 +65,8 @@ def after(workload: Workload, decision: Decision) -> Workload:
                 preempted=None,
                 waiting=None,
             )
+        case Wait(reason=reason, why=why):
+            return replace(workload, waiting=Waiting(reason, message(why)))
         case Evict():
             return evicted(workload, decision)
         case Unreserve(reason=reason, why=why, at=at, requeued=requeued, requeued_reason=requeued_reason):
@@ -95,8 +87,16 @@ def after(workload: Workload, decision: Decision) -> Workload:
             target = workload.deactivation if cause is None else DeactivationTarget(cause, text)
             past = Seconds(0) if cause is DeactivationCause.MAX_RUN else workload.past_run
             return replace(workload, active=False, deactivation=target, past_run=past)
-        case Wait(reason=reason, why=why):
-            return replace(workload, waiting=Waiting(reason, message(why)))
+        case Reserve(admission=admission, at=at, checks=checks):
+            return replace(
+                workload,
+                admission=admission,
+                reserved_at=at,
+                evicted=None,
+                preempted=None,
+                waiting=None,
+                checks=listed(workload.checks, checks, at),
+            )
         case _:
             assert_never(decision)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.items import Item
-from pykueue.engine.model import Policy
+from pykueue.engine.model import ANY, LOWER, NEVER, Policy
 from pykueue.engine.order import VictimKey, victim_key
 from pykueue.engine.quota import QuotaNode, borrows_with, local_free, within_nominal
 
@@ -62,15 +62,18 @@ def levels_above(queue: QuotaNode, requests: Requests) -> Iterator[Level]:
     entitled, rest = fits_own(queue, requests)
     while cohort is not None:
         yield Level(cohort, below, entitled=entitled)
-        fit, rest = fits_own(cohort, rest)
-        entitled = entitled or fit
+        if not entitled and cohort.parent is not None:
+            entitled, rest = fits_own(cohort, rest)
         below, cohort = cohort, cohort.parent
 
 
 def fits_own(node: QuotaNode, requests: Requests) -> tuple[bool, dict[int, int]]:
     """Whether the requests fit without borrowing, and what they need from the parent."""
-    fit = not any(borrows_with(node, fr, amount) for fr, amount in requests.items())
-    return fit, {fr: max(0, amount - local_free(node, fr)) for fr, amount in requests.items()}
+    fit, rest = True, {}
+    for fr, amount in requests.items():
+        fit = fit and not borrows_with(node, fr, amount)
+        rest[fr] = max(0, amount - local_free(node, fr))
+    return fit, rest
 
 
 def over_users(level: Level, frs: frozenset[int]) -> Iterator[QuotaNode]:
@@ -108,13 +111,13 @@ def policy_allows(policy: Policy, preemptor: Item, candidate: Item) -> bool:
 def hopeless(policy: Policy, preemptor: Item, queue: QuotaNode) -> bool:
     """Whether no holder of a queue can satisfy a policy, judging by the lowest priority only."""
     # spec: PRE-6
-    if policy is Policy.NEVER or not queue.holders:
+    if policy is NEVER or not queue.holders:
         return True
-    if policy is Policy.ANY:
+    if policy is ANY:
         return False
     if queue.lowest is None:
         queue.lowest = min(holder.priority for holder in queue.holders.values())
-    return queue.lowest > preemptor.priority or (policy is Policy.LOWER and queue.lowest == preemptor.priority)
+    return queue.lowest > preemptor.priority or (policy is LOWER and queue.lowest == preemptor.priority)
 
 
 def ranked(queue: QuotaNode, now: Instant) -> list[Item]:

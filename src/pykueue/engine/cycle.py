@@ -31,8 +31,8 @@ from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Started,
 from pykueue.engine.flavors import Planner, start_of
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Bookmark, Claim, Item
-from pykueue.engine.lifecycle import report_wait, review_until_settled
-from pykueue.engine.model import Policy, Strategy
+from pykueue.engine.lifecycle import report_wait, review_placed
+from pykueue.engine.model import ANY, NEVER, Strategy
 from pykueue.engine.order import HeadKey, head_key
 from pykueue.engine.pending import SHARED, Outcome
 from pykueue.engine.preempt import Search, Victim
@@ -309,7 +309,7 @@ class Cycle:
     def overlaps(self, entry: Entry) -> bool:
         """Return whether an earlier head of this cycle has claimed a victim of this one."""
         claimed = entry.tree_cycle.claimed
-        return any(victim.item.key in claimed for victim in entry.victims)
+        return bool(claimed) and any(victim.item.key in claimed for victim in entry.victims)
 
     def still_fits(self, entry: Entry) -> bool:
         """Return whether there is room after the heads before this one, once all victims have left."""
@@ -341,7 +341,7 @@ class Cycle:
         queue, plan = entry.queue, entry.plan
         pending = self.world.pending[queue.name]
         insists = self.options.prioritize_preemptors and pending.preemptor is entry.item
-        if queue.spec.preemption.reclaim is Policy.ANY and not insists:
+        if queue.spec.preemption.reclaim is ANY and not insists:
             return
         kept = {}
         for fr, amount in plan.usage.items():
@@ -407,8 +407,7 @@ class Cycle:
         entry.tree_cycle.start(entry.queue, entry.usage())
         if plan.borrowing:
             self.lent[entry.tree_cycle.tree] = None
-        options = self.options.pods_ready
-        self.started_unready = item.key if options is not None and options.block_admission else ""
+        self.started_unready = item.key if self.world.blocks_admission else ""
         admission = plan.admission(entry.queue.name)
         flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
         considered = plan.considered()
@@ -429,7 +428,7 @@ class Cycle:
         for decision in decided:
             assume(world, world.items[decision.workload], decision)
         for decision in decided:
-            review_until_settled(world, world.items[decision.workload], self.decisions)
+            review_placed(world, world.items[decision.workload], self.decisions)
         world.to_flush.update(dict.fromkeys(queue.name for queue in self.freed))
         for tree in self.claiming:
             tree.touch()
@@ -482,5 +481,5 @@ class Cycle:
             return
         for tree in self.lent:
             for queue in tree.queues:
-                if queue.spec.preemption.borrow_within_cohort is not Policy.NEVER:
+                if queue.spec.preemption.borrow_within_cohort is not NEVER:
                     self.world.pending[queue.name].unpark_classes()

@@ -41,19 +41,19 @@ class Engine:
         match fact:
             case Seen(thing, version):
                 see(self.world, thing, version)
-            case Gone(kind, name):
-                remove(self.world, kind, name)
+            case Written(key, version):
+                confirm(self.world, key, version)
             case Stopped(key):
                 item = self.world.items.get(key)
                 if item is not None and item.workload.admission is not None and item.workload.evicted is not None:
                     item.stopped = True
                     self.world.touched[key] = item
+            case Gone(kind, name):
+                remove(self.world, kind, name)
             case Synced():
                 self.synced = True
             case Leading(leading):
                 self.leading = leading
-            case Written(key, version):
-                confirm(self.world, key, version)
             case Refused(key):
                 take_back(self.world, key)
             case _:
@@ -89,7 +89,7 @@ class Engine:
             cycle.run(trees)
             decisions += cycle.decisions
             self.entries = cycle.entries
-            self.evaluations += sum(entry.planner is not None for entry in cycle.entries)
+            self.evaluations += sum([entry.planner is not None for entry in cycle.entries])
             for tree in trees:
                 if not self.is_dirty(tree):
                     tree.rest()
@@ -160,13 +160,12 @@ class Engine:
     def is_dirty(self, tree: Tree) -> bool:
         """Return whether another cycle over a tree could decide anything that the last one did not."""
         world = self.world
-        heads = [(queue, world.pending[queue.name].head()) for queue in tree.queues if world.can_admit(queue)]
-        # A head that was parked no longer keeps its quota from the others.
-        if [head.key for _, head in heads if head is not None] != tree.heads:
-            return True
-        for queue, head in heads:
+        keys: list[str] = []
+        for queue in tree.queues:
+            head = world.pending[queue.name].head() if world.can_admit(queue) else None
             if head is None:
                 continue
+            keys.append(head.key)
             if head.seen_at != tree.version:
                 return True
             begin = start_of(head, queue, tree.cycle + 1, world.options)
@@ -174,7 +173,8 @@ class Engine:
             # Kueue's scan repeats forever; ours ends once every start was tried on this version of the tree.
             if start not in (head.starts if world.options.wrap_scan else head.starts[-1:]):
                 return True
-        return False
+        # A head that was parked no longer keeps its quota from the others.
+        return keys != tree.heads
 
     # Reads.
 

@@ -1,7 +1,7 @@
 """The state of a scheduling cycle: an `Entry` for each head, and a `TreeCycle` for each tree."""
 
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pykueue.base.struct import Frozen
 from pykueue.engine.decisions import WaitReason, Why
@@ -89,6 +89,10 @@ class TreeCycle:
             book(self.real[queue.name], usage)
 
 
+UNPLANNED: Final = FlavorPlan()
+"""The plan of a head that is not planned yet, or is refused before; it is empty, and stays so."""
+
+
 class Entry:
     """A head during a cycle: its plan, its victims, and its result."""
 
@@ -98,7 +102,7 @@ class Entry:
         self.item = item
         self.queue = queue
         self.tree_cycle = tree_cycle
-        self.plan = FlavorPlan()
+        self.plan = UNPLANNED
         self.planner: Planner | None = None
         """None if the head failed the checks that come before planning."""
         self.selection = NOTHING

@@ -16,16 +16,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.eligibility import eligibility
 from pykueue.engine.items import Bookmark, Item, Shape, Totals, totals_of
-from pykueue.engine.model import (
-    Admission,
-    Assignment,
-    Flavor,
-    Fungible,
-    Options,
-    Policy,
-    Preference,
-    resource_rank,
-)
+from pykueue.engine.model import NEVER, Admission, Assignment, Flavor, Fungible, Options, Preference, resource_rank
 from pykueue.engine.preempt import NOTHING, Search, Selection
 from pykueue.engine.quota import CoveredGroup, QuotaNode, free, lowest_fit, potential
 
@@ -42,13 +33,14 @@ class Mode(IntEnum):
     FIT = 4
 
 
+NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = Mode
 MODE_NAMES = ("NoFit", "NoCandidates", "Preempt", "Reclaim", "Fit")
 """The modes as events name them."""
 
 
 Grade = tuple[Mode, int]
 """A mode and how far up the tree it borrows."""
-PLAIN: Grade = (Mode.FIT, 0)
+PLAIN: Grade = (FIT, 0)
 SEVERITY = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA, WaitReason.NO_MATCHING_FLAVOR)
 """Why a flavor is ruled out, the least severe reason first."""
 SHORT, EXCEEDED, UNMATCHED = range(3)
@@ -123,7 +115,10 @@ class FlavorPlan:
         """Whether it fits without preemption."""
         if self.failed:
             return False
-        return all(not pod_set.obstacles for pod_set in self.pod_sets)
+        for pod_set in self.pod_sets:  # noqa: SIM110
+            if pod_set.obstacles:
+                return False
+        return True
 
     @property
     def failure(self) -> WaitReason | None:
@@ -134,7 +129,7 @@ class FlavorPlan:
     def contended(self) -> frozenset[int]:
         """The pairs that only preemption could free."""
         return frozenset(
-            choice.fr for pod_set in self.pod_sets for choice in pod_set.choices.values() if choice.mode is not Mode.FIT
+            choice.fr for pod_set in self.pod_sets for choice in pod_set.choices.values() if choice.mode is not FIT
         )
 
     def obstacles(self) -> tuple[PodSetObstacles, ...]:
@@ -195,11 +190,6 @@ class Planner:
         shape = item.shape
         if shape.epoch != epoch:
             shape.epoch, shape.obstacles = epoch, {}
-        policies = queue.spec.preemption
-        self.may_preempt = policies.within_queue is not Policy.NEVER or (
-            policies.reclaim is not Policy.NEVER and queue.parent is not None
-        )
-        self.preempts_while_borrowing = policies.borrow_within_cohort is not Policy.NEVER
 
     def best(self) -> tuple[FlavorPlan, Selection]:
         """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
@@ -281,10 +271,6 @@ class Planner:
         """Find a flavor for every resource of a pod set; stop at the first that has none."""
         plan.severity = -1
         groups = self.queue.groups
-        asked: dict[CoveredGroup, list[tuple[str, int]]] = {}
-        for resource, amount in part.totals:
-            if resource in groups:
-                asked.setdefault(groups[resource], []).append((resource, amount))
         for resource, amount in part.totals:
             if resource in part.choices:
                 continue
@@ -295,7 +281,8 @@ class Planner:
                 part.obstacles = [Uncovered(resource)]
                 plan.failed, plan.severity = True, UNMATCHED
                 return
-            found, obstacles = self.scan(plan, index, group, asked[group], pinned)
+            requests = [total for total in part.totals if groups.get(total[0]) is group]
+            found, obstacles = self.scan(plan, index, group, requests, pinned)
             if found is None:
                 part.obstacles = obstacles
                 plan.failed = True
@@ -321,7 +308,7 @@ class Planner:
             excluded = self.excluded(index, resource, group.flavors[position], pinned)
             if excluded is not None:
                 obstacles.append(excluded)
-                considered.append((group.flavors[position], Mode.NO_FIT, 0, (excluded,)))
+                considered.append((group.flavors[position], NO_FIT, 0, (excluded,)))
                 mildest = min(mildest, UNMATCHED)
                 continue
             judged = self.judge(plan, group, position, requests)
@@ -332,7 +319,7 @@ class Planner:
             if self.stops_at(judged.grade):
                 best = judged
                 break
-            possible = judged.grade[0] is not Mode.NO_FIT
+            possible = judged.grade[0] is not NO_FIT
             if possible and (best is None or self.better(judged.grade, best.grade)):
                 best = judged
         if mildest != NOBODY_FAILED or best is None:
@@ -356,19 +343,20 @@ class Planner:
             mode, level, why = self.test(flavor, asked, fr, plan.usage.get(fr, 0), amount)
             if why is not None:
                 obstacles.append(why)
-                if mode is Mode.NO_FIT:
+                if mode is NO_FIT:
                     severity = EXCEEDED if isinstance(why, OverCapacity) else SHORT
                     worst = severity if worst == NOBODY_FAILED else max(worst, severity)
-            if self.prefers(grade, (mode, level)):
-                grade = (mode, level)
+            this = (mode, level)
+            if this != PLAIN and self.prefers(grade, this):
+                grade = this
             resources.append((asked, fr, mode, level))
         return Judged(flavor, grade, worst, resources, obstacles)
 
     def serves(self, judged: Judged) -> bool:
         """Whether a flavor has room for everything without preemption."""
-        if self.options.judge_every_resource:
-            return all(mode is Mode.FIT for _, _, mode, _ in judged.resources)
-        return judged.grade[0] is Mode.FIT
+        if judged.grade is PLAIN or not self.options.judge_every_resource:
+            return judged.grade[0] is FIT
+        return all(mode is FIT for _, _, mode, _ in judged.resources)
 
     def excluded(self, index: int, resource: str, name: str, pinned: Pinned | None) -> Obstacle | None:
         """Why a flavor is ruled out regardless of its quota; None if it is not."""
@@ -376,9 +364,11 @@ class Planner:
             return NotNominated(name, resource)
         shape: Shape = self.item.shape
         key = (index, name)
-        if key not in shape.obstacles:
-            shape.obstacles[key] = eligibility(shape.pod_sets[index], name, self.flavors.get(name))
-        return shape.obstacles[key]
+        try:
+            return shape.obstacles[key]
+        except KeyError:
+            found = shape.obstacles[key] = eligibility(shape.pod_sets[index], name, self.flavors.get(name))
+            return found
 
     def test(
         self, flavor: str, resource: str, fr: int, earlier: int, request: int
@@ -388,28 +378,31 @@ class Planner:
         queue, amount = self.queue, earlier + request
         capacity = potential(queue, fr)
         if amount > capacity:
-            return Mode.NO_FIT, 0, OverCapacity(flavor, resource, earlier, request, capacity)
+            return NO_FIT, 0, OverCapacity(flavor, resource, earlier, request, capacity)
         level, may_reclaim = lowest_fit(queue, fr, amount)
         room = free(queue, fr)
         if amount <= room:
-            return Mode.FIT, level, None
+            return FIT, level, None
         short = Short(flavor, resource, amount - room)
-        if not (queue.nominal.get(fr, 0) >= amount or may_reclaim or self.preempts_while_borrowing):
-            return Mode.NO_FIT, level, short
-        if not self.may_preempt:
-            return Mode.NO_CANDIDATES, level, short
+        policies = queue.spec.preemption
+        preempts_while_borrowing = policies.borrow_within_cohort is not NEVER
+        if not (queue.nominal.get(fr, 0) >= amount or may_reclaim or preempts_while_borrowing):
+            return NO_FIT, level, short
+        may_reclaim = policies.reclaim is not NEVER and queue.parent is not None
+        if policies.within_queue is NEVER and not may_reclaim:
+            return NO_CANDIDATES, level, short
         possible, from_others, level = self.search.possibility(fr, amount)
         if not possible:
-            return Mode.NO_CANDIDATES, level, short
-        return (Mode.RECLAIM if from_others else Mode.PREEMPT), level, short
+            return NO_CANDIDATES, level, short
+        return (RECLAIM if from_others else PREEMPT), level, short
 
     def prefers(self, this: Grade, that: Grade) -> bool:
         """Whether one grade is strictly preferred to another."""
         # spec: FLV-5
-        if this[0] is Mode.NO_FIT or that[0] is Mode.NO_FIT:
-            return this[0] is not Mode.NO_FIT
-        if (this[0] is Mode.NO_CANDIDATES) is not (that[0] is Mode.NO_CANDIDATES):
-            return that[0] is Mode.NO_CANDIDATES
+        if this[0] is NO_FIT or that[0] is NO_FIT:
+            return this[0] is not NO_FIT
+        if (this[0] is NO_CANDIDATES) is not (that[0] is NO_CANDIDATES):
+            return that[0] is NO_CANDIDATES
         if self.queue.spec.fungibility.preference is Preference.PREEMPTION:
             return this[1] < that[1] if this[1] != that[1] else this[0] > that[0]
         return this[0] > that[0] if this[0] != that[0] else this[1] < that[1]
@@ -423,11 +416,11 @@ class Planner:
         # spec: FLV-6
         mode, level = grade
         if not self.options.flavor_fungibility:
-            return mode is Mode.FIT
-        if mode is Mode.NO_FIT or mode is Mode.NO_CANDIDATES:
+            return mode is FIT
+        if mode is NO_FIT or mode is NO_CANDIDATES:
             return False
         fungibility = self.queue.spec.fungibility
-        if mode is not Mode.FIT and fungibility.when_can_preempt is Fungible.NEXT:
+        if mode is not FIT and fungibility.when_can_preempt is Fungible.NEXT:
             return False
         return level == 0 or fungibility.when_can_borrow is Fungible.STOP
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pykueue.engine.items import Item
+from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Thing, Workload
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.pending import PendingQueue
@@ -147,7 +147,9 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
     """Apply the state of a workload; it is buffered while a write is in flight, and ignored if it is outdated."""
     item = world.items.get(workload.key)
     if item is None:
-        item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
+        shape = world.shape(workload)
+        workload = with_pod_sets_of(shape, workload)
+        item = Item(workload, shape, queue_stamp(workload, world.options))
         item.version = version
         world.items[workload.key] = item
         adopt(world, item, workload)
@@ -174,16 +176,20 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
     if old != workload.local_queue:
         world.members.get(old, {}).pop(item.key, None)
     world.members.setdefault(workload.local_queue, {})[item.key] = item
-    shape = world.shape(workload, item.shape)
-    if shape.named is not workload.pod_sets and shape.named == workload.pod_sets:
-        # Workloads of a shape share their pod sets, so that equal ones are stored once.
-        workload = replace(workload, pod_sets=shape.named)
+    workload = with_pod_sets_of(world.shape(workload, item.shape), workload)
     edited = workload.generation != item.workload.generation
     if not workload.active or edited:
         drop_claim(world, item)
     if workload.evicted is None:
         item.stopped = False
     item.workload = workload
+
+
+def with_pod_sets_of(shape: Shape, workload: Workload) -> Workload:
+    """Return a workload with the pod sets of its shape where they are equal, so that equal ones are stored once."""
+    if shape.named is not workload.pod_sets and shape.named == workload.pod_sets:
+        return replace(workload, pod_sets=shape.named)
+    return workload
 
 
 def remove(world: World, kind: str, name: str) -> None:
@@ -251,7 +257,8 @@ def confirm(world: World, key: str, version: int) -> None:
         return
     item.version = max(item.version, version)
     if item.in_flight:
-        forget_releases(world, item)
+        if world.releasing:
+            forget_releases(world, item)
         if is_releasing(item):
             # It may queue again from now on.
             world.touched[key] = item

@@ -3,9 +3,9 @@
 `review_until_settled` repeats the review after each decision until nothing is left to decide.
 """
 
-from collections.abc import Callable
 from hashlib import sha256
 from heapq import heappush
+from typing import Final
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Seconds, after, doubled
@@ -33,7 +33,7 @@ from pykueue.engine.decisions import (
     WaitReason,
     Why,
 )
-from pykueue.engine.items import Item, Place
+from pykueue.engine.items import PARKED, QUEUED, Item
 from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
 from pykueue.engine.placement import settle
 from pykueue.engine.quota import QuotaNode
@@ -68,6 +68,11 @@ def review_until_settled(world: World, item: Item, decisions: list[Decision]) ->
     What is decided is assumed, and appended to `decisions`.
     """
     settle(world, item)
+    review_placed(world, item, decisions)
+
+
+def review_placed(world: World, item: Item, decisions: list[Decision]) -> None:
+    """Review a workload that is in its place until nothing is left to decide at this instant."""
     for _ in range(REVIEWS_MAX):
         found = review(item, world, world.now)
         if found.look_again != item.timer:
@@ -88,11 +93,14 @@ class Review(Frozen):
     look_again: Instant | None = None
 
 
+NOTHING_DUE: Final = Review()
+
+
 def review(item: Item, world: World, now: Instant) -> Review:
     """The next decision about a workload that is not the scheduler's."""
     workload = item.workload
     if workload.finished:
-        return Review()
+        return NOTHING_DUE
     if workload.held_off:
         return Review(when_held_off(item, world, now))
     if not workload.active:
@@ -100,14 +108,23 @@ def review(item: Item, world: World, now: Instant) -> Review:
     if workload.deactivation is not None:
         return Review(Deactivate(workload.key, None, workload.deactivation.message, now))
     # Until its release is stored, those who waited for its quota go first.
-    waiting = Review() if is_releasing(item) else requeue(workload, world, now)
+    waiting = NOTHING_DUE if is_releasing(item) else requeue(workload, world, now)
     if waiting.decision is not None:
         return waiting
     if workload.admission is None:
-        return Review(when_pending(item, world, now), waiting.look_again)
+        wait = when_pending(item, world, now)
+        return waiting if wait is None else Review(wait, waiting.look_again)
     found = when_reserved(item, world, now)
-    again = [at for at in (found.look_again, waiting.look_again) if at is not None]
-    return Review(found.decision, min(again, default=None))
+    if waiting.look_again is None:
+        return found
+    return Review(found.decision, earlier(found.look_again, waiting.look_again))
+
+
+def earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+    """The earlier of two instants, of which either may be missing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def when_held_off(item: Item, world: World, now: Instant) -> Wait | None:
@@ -154,6 +171,8 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
     reason = "" if workload.requeued is None or workload.requeued.may else workload.requeued.reason
     if workload.requeue_at is not None and now < workload.requeue_at:
         return Review(look_again=workload.requeue_at)
+    if not reason:
+        return NOTHING_DUE
     if reason.startswith(EvictionReason.DEACTIVATED):
         return Review(Requeue(workload.key, RequeueReason.REACTIVATED, now))
     timed = reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
@@ -161,13 +180,13 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
         return Review(Requeue(workload.key, RequeueReason.BACKOFF_FINISHED, now))
     local = world.local_queues.get(workload.local_queue)
     if local is None or local.stop is not StopPolicy.NONE:
-        return Review()
+        return NOTHING_DUE
     if reason == EvictionReason.LOCAL_QUEUE_STOPPED:
         return Review(Requeue(workload.key, RequeueReason.LOCAL_QUEUE_RESTARTED, now))
     queue = world.forest.queues.get(local.queue)
     if reason == EvictionReason.QUEUE_STOPPED and queue is not None and queue.spec.stop is StopPolicy.NONE:
         return Review(Requeue(workload.key, RequeueReason.QUEUE_RESTARTED, now))
-    return Review()
+    return NOTHING_DUE
 
 
 def when_pending(item: Item, world: World, now: Instant) -> Wait | None:
@@ -198,11 +217,10 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     """Why a pending workload is not queued; of several reasons, the one that is reported."""
     workload = item.workload
     local = world.local_queues.get(workload.local_queue)
-    name = workload.local_queue.partition("/")[2]
     if local is None or local.terminating:
-        return WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", name)
+        return WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", local_name(workload))
     if local.stop is not StopPolicy.NONE:
-        return WaitReason.SUSPENDED, QueueInactive("LocalQueue", name, why="it is stopped")
+        return WaitReason.SUSPENDED, QueueInactive("LocalQueue", local_name(workload), why="it is stopped")
     queue = world.forest.queues.get(local.queue)
     if queue is None:
         return WaitReason.MISCONFIGURED, QueueMissing("ClusterQueue", local.queue)
@@ -222,6 +240,11 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     return None
 
 
+def local_name(workload: Workload) -> str:
+    """The name of a workload's LocalQueue, without its namespace."""
+    return workload.local_queue.partition("/")[2]
+
+
 def when_reserved(item: Item, world: World, now: Instant) -> Review:
     """The decision about a workload that holds quota."""
     workload = item.workload
@@ -232,16 +255,14 @@ def when_reserved(item: Item, world: World, now: Instant) -> Review:
         if decision is not None:
             return Review(decision)
     if workload.admitted_at is None:
-        return Review()
-    clocks: tuple[Callable[[Workload, World, Instant], Review], ...] = (by_readiness, by_run_time)
-    again: list[Instant] = []
-    for clock in clocks:
-        found = clock(workload, world, now)
-        if found.decision is not None:
-            return found
-        if found.look_again is not None:
-            again.append(found.look_again)
-    return Review(look_again=min(again, default=None))
+        return NOTHING_DUE
+    ready = by_readiness(workload, world, now)
+    if ready.decision is not None:
+        return ready
+    ran = by_run_time(workload, world, now)
+    if ran.decision is not None or ready.look_again is None:
+        return ran
+    return ready if ran.look_again is None else Review(look_again=min(ready.look_again, ran.look_again))
 
 
 def by_checks(item: Item, world: World, now: Instant) -> Decision | None:
@@ -291,7 +312,7 @@ def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
         if queue is not None and queue.spec.stop is StopPolicy.DRAIN:
             return Evict(item.key, EvictionReason.QUEUE_STOPPED, "The ClusterQueue is stopped", now)
         return None
-    found = gone_or_stopped("LocalQueue", workload.local_queue.partition("/")[2], local)
+    found = gone_or_stopped("LocalQueue", local_name(workload), local)
     if found is None:
         found = gone_or_stopped("ClusterQueue", workload.admission.queue, None if queue is None else queue.spec)
     return None if found is None else lost(item, world, *found, now)
@@ -328,16 +349,18 @@ def by_readiness(workload: Workload, world: World, now: Instant) -> Review:
     """Evict a workload whose pods did not become ready, or ready again, in time."""
     # spec: LIF-1
     options = world.options.pods_ready
+    if options is None or workload.admitted_at is None:
+        return NOTHING_DUE
     ready = readiness(workload, workload.admitted_at)
-    if options is None or workload.admitted_at is None or (ready is not None and ready.ready):
-        return Review()
+    if ready is not None and ready.ready:
+        return NOTHING_DUE
     start, limit, cause = workload.admitted_at, options.timeout, "WaitForStart"
     if ready is not None and ready.reason == "WaitForRecovery":
         if options.recovery_timeout is None:
-            return Review()
+            return NOTHING_DUE
         start, limit, cause = ready.at, options.recovery_timeout, "WaitForRecovery"
     elif ready is not None and ready.reason not in ("WaitForStart", "PodsReady"):
-        return Review()
+        return NOTHING_DUE
     due = after(start, limit)
     if now < due:
         return Review(look_again=due)
@@ -382,7 +405,7 @@ def by_run_time(workload: Workload, world: World, now: Instant) -> Review:
     # spec: LIF-5
     due = run_end(workload)
     if due is None:
-        return Review()
+        return NOTHING_DUE
     if now < due:
         return Review(look_again=due)
     return Review(Deactivate(workload.key, DeactivationCause.MAX_RUN, "exceeding the maximum execution time", now))
@@ -404,7 +427,7 @@ def verdict(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     One that was passed over, since an equal one was judged, has the verdict of that one.
     """
     pending = world.pending.get(item.queue)
-    if pending is None or item.place not in (Place.QUEUED, Place.PARKED):
+    if pending is None or item.place not in (QUEUED, PARKED):
         return None
     shared = pending.verdict(item)
     if shared is not None:

@@ -32,6 +32,10 @@ class Policy(StrEnum):
     ANY = "Any"
 
 
+NEVER, LOWER, LOWER_OR_NEWER, ANY = Policy
+# Names of their own, which Python 3.11 finds faster; see `items.IDLE`.
+
+
 class Fungible(StrEnum):
     """Whether a flavor that needs borrowing or preemption ends the search."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
-from pykueue.engine.items import Item, Place, Shape
+from pykueue.engine.items import IDLE, PARKED, QUEUED, Item, Shape
 from pykueue.engine.model import Options, Strategy, Workload
 from pykueue.engine.order import PendingKey, pending_key
 
@@ -36,7 +36,7 @@ PARKED_ANYHOW = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.UNSUPPORTED})
 """Outcomes after which a workload is parked even in a StrictFIFO queue."""
 IMMEDIATE = frozenset({Outcome.PENDING_PREEMPTION, Outcome.CONTENDED})
 """Outcomes after which a workload is tried again in the next cycle."""
-PENDING: Final = frozenset({Place.QUEUED, Place.PARKED})
+PENDING: Final = frozenset({QUEUED, PARKED})
 STEP: Final = 1_000
 """Workloads that one step of a long sort handles."""
 COUNTED: Final = 4_000
@@ -155,7 +155,7 @@ class PendingQueue:
         if group is None:
             group = self.classes[item.group] = ShapeClass()
         item.entry = entry
-        item.place = Place.QUEUED
+        item.place = QUEUED
         key = pending_key(item)
         heappush(group.members, (key, entry, item))
         group.size += 1
@@ -165,7 +165,7 @@ class PendingQueue:
     def park(self, item: Item) -> None:
         """Park one workload until an event makes it eligible again."""
         self.take_out(item)
-        item.place = Place.PARKED
+        item.place = PARKED
         self.parked[item.key] = item
 
     def remove(self, item: Item) -> None:
@@ -185,7 +185,7 @@ class PendingQueue:
             group.size -= 1
             if group.size == 0 and group.parked is None:
                 del self.classes[item.group]
-        item.place = Place.IDLE
+        item.place = IDLE
 
     def head(self) -> Item | None:
         """The next workload to evaluate; it stays in the queue."""

@@ -1,7 +1,7 @@
 """Places workloads according to their level: holding quota, pending in a queue, or neither."""
 
 from pykueue.engine.decisions import WaitReason
-from pykueue.engine.items import Item, Place
+from pykueue.engine.items import HOLDING, IDLE, PARKED, QUEUED, Item
 from pykueue.engine.model import Options, StopPolicy, Workload, effective_priority
 from pykueue.engine.order import queue_stamp
 from pykueue.engine.world import World, held
@@ -20,7 +20,8 @@ def settle(world: World, item: Item) -> None:
         item.priority = item.shape.priority
         item.stamp = queue_stamp(workload, world.options)
     admission = workload.admission if workload.active and not workload.finished else None
-    world.without_queue.pop(item.key, None)
+    if world.without_queue:
+        world.without_queue.pop(item.key, None)
     if admission is not None and admission.queue in world.forest.queues:
         place_holder(world, item, before, admission.queue)
     elif admission is not None:
@@ -32,7 +33,8 @@ def settle(world: World, item: Item) -> None:
         leave_place(world, item)
         if (workload.finished or not workload.active) and before is not None and before is not workload:
             world.to_flush[world.queue_of(workload)] = None
-    note_readiness(world, item)
+    if world.blocks_admission:
+        note_readiness(world, item)
 
 
 def is_admissible(world: World, workload: Workload) -> bool:
@@ -55,10 +57,10 @@ def is_admissible(world: World, workload: Workload) -> bool:
 def place_holder(world: World, item: Item, before: Workload | None, name: str) -> None:
     """Place a workload that holds quota in this ClusterQueue."""
     workload, queue = item.workload, world.forest.queues[name]
-    here = item.place is Place.HOLDING and item.queue == name
+    here = item.place is HOLDING and item.queue == name
     if here and before is workload:
         return
-    if here and before is not None and holds_alike(before, workload):
+    if here and before is not None and is_same_reservation(before, workload):
         usage, frs = item.usage, item.frs
     else:
         usage, frs = held(workload, world.forest.flavors, world.options)
@@ -77,8 +79,15 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
     else:
         leave_place(world, item, started=True)
         queue.generation += 1
-    item.queue, item.usage, item.frs, item.place = name, usage, frs, Place.HOLDING
+    item.queue, item.usage, item.frs, item.place = name, usage, frs, HOLDING
     world.forest.hold(queue, item)
+
+
+def is_same_reservation(before: Workload, now: Workload) -> bool:
+    """Whether a new level of a workload has the very reservation and pods of the old one, and so the same usage."""
+    return (
+        before.admission is now.admission and before.pod_sets is now.pod_sets and before.reclaimable == now.reclaimable
+    )
 
 
 def place_pending(world: World, item: Item, before: Workload | None) -> None:
@@ -86,11 +95,12 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
     workload = item.workload
     name = world.queue_of(workload)
     pending = world.pending[name]
-    here = item.place in (Place.QUEUED, Place.PARKED) and item.queue == name
+    here = item.place in (QUEUED, PARKED) and item.queue == name
     changed = before is None or changes_evaluation(before, workload, world.options)
     if not here or changed or pending.has_rested(item, world.now):
         if not here:
-            leave_place(world, item)
+            if item.place is not IDLE:
+                leave_place(world, item)
             item.queue = name
         pending.insert(item, world.now)
         if before is None and waits_for_victims(workload) and pending.preemptor is None:
@@ -113,10 +123,10 @@ def waits_for_victims(workload: Workload) -> bool:
 def leave_place(world: World, item: Item, *, started: bool = False) -> None:
     """Remove a workload from its place, and retry the queues that may use the quota it held or blocked."""
     queue = world.forest.queues.get(item.queue)
-    if item.place is Place.HOLDING and queue is not None:
+    if item.place is HOLDING and queue is not None:
         world.forest.release(queue, item)
         world.to_flush[item.queue] = None
-    elif item.place in (Place.QUEUED, Place.PARKED):
+    elif item.place in (QUEUED, PARKED):
         drop_claim(world, item)
         if item.queue in world.pending:
             world.pending[item.queue].remove(item)
@@ -124,8 +134,9 @@ def leave_place(world: World, item: Item, *, started: bool = False) -> None:
             queue.tree.touch()
             if item.key in queue.tree.heads and not started:
                 world.to_flush[item.queue] = None
-    item.place, item.queue, item.usage, item.frs = Place.IDLE, "", (), frozenset()
-    note_readiness(world, item)
+    item.place, item.queue, item.usage, item.frs = IDLE, "", (), frozenset()
+    if world.blocks_admission:
+        note_readiness(world, item)
 
 
 def drop_claim(world: World, item: Item) -> None:
@@ -137,10 +148,7 @@ def drop_claim(world: World, item: Item) -> None:
 
 def note_readiness(world: World, item: Item) -> None:
     """Update the set of holders whose pods are not ready; when it becomes empty, every tree is retried."""
-    options = world.options.pods_ready
-    if options is None or not options.block_admission:
-        return
-    if item.place is Place.HOLDING and not world.is_ready(item.workload):
+    if item.place is HOLDING and not world.is_ready(item.workload):
         world.not_ready[item.key] = item
     elif world.not_ready.pop(item.key, None) is not None and not world.not_ready:
         for tree in world.forest.trees:
@@ -171,13 +179,6 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
         now.checks,
         now.problem,
         now.unbuilt,
-    )
-
-
-def holds_alike(before: Workload, now: Workload) -> bool:
-    """Whether a holder certainly uses what it used before; most new levels share all parts but one with the last."""
-    return (
-        before.admission is now.admission and before.pod_sets is now.pod_sets and before.reclaimable == now.reclaimable
     )
 
 

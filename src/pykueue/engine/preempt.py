@@ -20,11 +20,12 @@ from pykueue.engine.candidates import (
 )
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.items import Item
-from pykueue.engine.model import Policy
+from pykueue.engine.model import ANY, NEVER, Policy
 from pykueue.engine.order import later_because, victim_key
 from pykueue.engine.quota import QuotaNode, borrows_with, free, lowest_fit, within_nominal
 from pykueue.engine.snapshot import Snapshot
 
+BY_KEY: Final = attrgetter("key")
 SPARED_MAX: Final = 3
 """How many of the candidates that a search spares are named."""
 
@@ -85,7 +86,7 @@ class Search:
 
     def levels(self, requests: Requests) -> list[Level]:
         """The parts of the tree from which the preemptor may reclaim."""
-        if self.queue.spec.preemption.reclaim is Policy.NEVER:
+        if self.queue.spec.preemption.reclaim is NEVER:
             return []
         return list(levels_above(self.queue, requests))
 
@@ -102,7 +103,7 @@ class Search:
 
     def is_strict(self) -> bool:
         """Whether others are preempted while borrowing only where the preemptor is entitled to their quota."""
-        return self.queue.spec.preemption.borrow_within_cohort is Policy.NEVER
+        return self.queue.spec.preemption.borrow_within_cohort is NEVER
 
     def has_candidates(self, level: Level, frs: frozenset[int]) -> bool:
         """Whether there is a candidate in this part of the tree."""
@@ -110,12 +111,18 @@ class Search:
         return any(any(True for _ in self.holders(queue, policy, frs)) for queue in over_users(level, frs))
 
     def candidates(self, levels: Iterable[Level], frs: frozenset[int]) -> Iterator[Candidate]:
-        """The candidates of these parts of the tree and of the preemptor's own queue, in order.
+        """The candidates of these parts of the tree and of the preemptor's own queue, in order."""
+        return merge(*self.streams(levels, frs), key=BY_KEY)
+
+    def streams(self, levels: Iterable[Level], frs: frozenset[int]) -> list[Iterator[Candidate]]:
+        """The same queue by queue, without queues that cannot have any.
 
         The queues are chosen at the call. Their candidates are created when they are read: of many, few are needed.
         """
         streams = [self.reclaimable(queue, level, frs) for level in levels for queue in over_users(level, frs)]
-        return merge(*streams, self.own_candidates(frs), key=attrgetter("key"))
+        if not hopeless(self.queue.spec.preemption.within_queue, self.item, self.queue):
+            streams.append(self.own_candidates(frs))
+        return streams
 
     def reclaimable(self, queue: QuotaNode, level: Level, frs: frozenset[int]) -> Iterator[Candidate]:
         """The candidates of another queue, in order."""
@@ -136,7 +143,7 @@ class Search:
         """The holders of a queue that use contended pairs and that a policy allows to preempt, in order."""
         if hopeless(policy, self.item, queue):
             return
-        gone, preemptor, anyone = self.snapshot.gone, self.item, policy is Policy.ANY
+        gone, preemptor, anyone = self.snapshot.gone, self.item, policy is ANY
         for holder in ranked(queue, self.now):
             if holder.key in gone or holder.workload.held_off or holder.frs.isdisjoint(frs):
                 continue
@@ -146,7 +153,7 @@ class Search:
     def below_threshold(self, candidate: Item) -> bool:
         """Whether `borrowWithinCohort` allows preempting a candidate while borrowing."""
         policies = self.queue.spec.preemption
-        if policies.borrow_within_cohort is Policy.NEVER or candidate.priority >= self.item.priority:
+        if policies.borrow_within_cohort is NEVER or candidate.priority >= self.item.priority:
             return False
         return policies.borrow_threshold is None or candidate.priority <= policies.borrow_threshold
 
@@ -154,10 +161,12 @@ class Search:
         """Remove candidates until the requests fit, then put back those that are not needed."""
         # Where no candidate may be preempted while borrowing, none is read.
         readable = [level for level in levels if level.entitled] if borrow and self.is_strict() else levels
-        candidates = self.candidates(readable, frs)
+        streams = self.streams(readable, frs)
+        if not streams:
+            return NOTHING
         returned: list[Candidate] = []
         with self.snapshot.scratch():
-            chosen = self.enough(candidates, requests, frs, borrow=borrow)
+            chosen = self.enough(merge(*streams, key=BY_KEY), requests, frs, borrow=borrow)
             if not chosen:
                 return NOTHING
             last = chosen[-1]

@@ -1,8 +1,5 @@
 """Unconfirmed decisions that release quota, which others may use only once the write is stored."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 from msgspec.structs import replace
 
 from pykueue.engine.decisions import Admit, Decision, Reserve
@@ -11,14 +8,17 @@ from pykueue.engine.items import Item
 from pykueue.engine.world import World
 
 
-def released_in(item: Item) -> Iterator[str]:
+def released_in(item: Item) -> list[str]:
     """The ClusterQueues in which unconfirmed decisions on a workload give quota back."""
-    if item.confirmed is None:
-        return
-    for before, now in pairwise((item.confirmed, *item.in_flight)):
-        held = before.admission
-        if held is not None and (now.admission is None or (before.active and not now.active)):
-            yield held.queue
+    found: list[str] = []
+    before = item.confirmed
+    if before is not None:
+        for now in item.in_flight:
+            held = before.admission
+            if held is not None and (now.admission is None or (before.active and not now.active)):
+                found.append(held.queue)
+            before = now
+    return found
 
 
 def is_releasing(item: Item) -> bool:

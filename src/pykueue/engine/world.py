@@ -65,6 +65,8 @@ class World:
         self.versions: dict[tuple[str, str], int] = {}
         self.timers: list[tuple[Instant, str]] = []
         """When to review which workload again, as a heap; `Item.timer` shows which entries are valid."""
+        self.blocks_admission = options.pods_ready is not None and options.pods_ready.block_admission
+        """Whether nothing starts while the pods of a holder of quota are not ready."""
 
     def shape(self, workload: Workload, known: Shape | None = None) -> Shape:
         """The shape shared by all equal workloads; `known` is its previous shape, which is often the same."""
@@ -100,9 +102,10 @@ class World:
     def refusal(self, queue: QuotaNode, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
         """Why a ClusterQueue refuses a workload before it looks at flavors; None if it does not."""
         # spec: CYC-1
-        if workload.namespace not in self.namespaces:
-            return NamespaceMissing(workload.namespace)
-        if not self.serves(queue, workload.namespace):
+        namespace = workload.namespace
+        if namespace not in self.namespaces:
+            return NamespaceMissing(namespace)
+        if not self.serves(queue, namespace):
             return NamespaceMismatch(queue.name)
         if workload.unbuilt or workload.problem:
             return Invalid(workload.unbuilt or workload.problem)
@@ -140,14 +143,17 @@ class World:
     def required_checks(self, queue: QuotaNode, flavors: set[str]) -> tuple[str, ...]:
         """The AdmissionChecks that a workload on these flavors has to pass."""
         # spec: LIF-9
-        if not flavors:
+        if not flavors or not queue.spec.checks:
             return ()
         return tuple(r.check for r in queue.spec.checks if not r.flavors or not flavors.isdisjoint(r.flavors))
 
     def has_passed(self, queue: QuotaNode, workload: Workload, flavors: set[str]) -> bool:
         """Whether every AdmissionCheck that a workload on these flavors has to pass is ready."""
+        required = self.required_checks(queue, flavors)
+        if not required:
+            return True
         states = {check.name: check.state for check in workload.checks}
-        return all(states.get(check) == "Ready" for check in self.required_checks(queue, flavors))
+        return all(states.get(check) == "Ready" for check in required)
 
     def is_ready(self, workload: Workload) -> bool:
         """Whether a workload's pods are known to be ready."""
@@ -157,8 +163,7 @@ class World:
     def blocked_by(self, item: Item) -> str:
         """The key of a holder whose unready pods block this workload; empty if there is none."""
         # spec: CYC-5
-        options = self.options.pods_ready
-        if options is None or not options.block_admission:
+        if not self.blocks_admission:
             return ""
         return next((key for key in self.not_ready if key != item.key), "")
 
@@ -173,7 +178,7 @@ def readiness(workload: Workload, since: Instant | None) -> PodsReady | None:
 
 def has_failed_check(workload: Workload) -> bool:
     """Whether an AdmissionCheck of a workload is in state Retry or Rejected."""
-    return any(check.state in ("Retry", "Rejected") for check in workload.checks)
+    return bool(workload.checks) and any(check.state in ("Retry", "Rejected") for check in workload.checks)
 
 
 def assigned_flavors(workload: Workload) -> set[str]:
@@ -187,17 +192,18 @@ def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[
     """The usage of a reservation without reclaimed pods, and all pairs that it uses."""
     if workload.admission is None:
         return (), frozenset()
-    counts = dict(zip((p.name for p in workload.pod_sets), effective_counts(workload, options), strict=True))
+    left = effective_counts(workload, options)
+    counts = {pod_set.name: count for pod_set, count in zip(workload.pod_sets, left, strict=True)}
     total: dict[int, int] = {}
     pairs: set[int] = set()
     for assignment in workload.admission.assignments:
-        chosen = dict(assignment.flavors)
-        left = min(counts.get(assignment.pod_set, assignment.count), assignment.count)
-        pairs.update(flavors.id(flavor, resource) for resource, flavor in assignment.flavors)
+        chosen = {resource: flavors.id(flavor, resource) for resource, flavor in assignment.flavors}
+        count = min(counts.get(assignment.pod_set, assignment.count), assignment.count)
+        pairs.update(chosen.values())
         for resource, amount in assignment.usage:
-            if resource not in chosen:
+            fr = chosen.get(resource)
+            if fr is None:
                 continue
-            fr = flavors.id(chosen[resource], resource)
-            used = amount if left == assignment.count else amount // assignment.count * left
+            used = amount if count == assignment.count else amount // assignment.count * count
             total[fr] = total.get(fr, 0) + max(0, used)
     return tuple(total.items()), frozenset(pairs)
