@@ -46,10 +46,11 @@ def assume(world: World, item: Item, decision: Decision) -> None:
 def assumed(item: Item, decision: Decision) -> None:
     """Update an item to its level after a decision."""
     item.workload = after(item.workload, decision)
-    if isinstance(decision, Wait | Unreserve):
-        item.reported = decision.why
-    elif isinstance(decision, Reserve | Admit):
-        item.reported, item.claim, item.stopped = None, None, False
+    match decision:
+        case Reserve() | Admit():
+            item.reported, item.claim, item.stopped = None, None, False
+        case Wait() | Unreserve():
+            item.reported = decision.why
 
 
 def after(workload: Workload, decision: Decision) -> Workload:

@@ -70,7 +70,8 @@ class Cycle:
             self.entries += self.heads(tree_cycle)
         # 2. Claims.
         for entry in self.entries:
-            self.apply_claim(entry)
+            if entry.item.claim is not None:
+                self.apply_claim(entry)
         # 3. Nominate.
         for entry in self.entries:
             self.nominate(entry)
@@ -97,17 +98,17 @@ class Cycle:
         tree_cycle.news = tree.news
         found = []
         for queue in tree.queues:
-            pending = self.world.pending.get(queue.name)
-            item = pending.head() if pending is not None and self.world.can_admit(queue) else None
+            pending = self.world.pending[queue.name]
+            item = pending.head() if self.world.can_admit(queue) else None
             if item is not None:
                 found.append(Entry(item, queue, tree_cycle))
-            preemptor = None if pending is None else pending.preemptor
+            preemptor = pending.preemptor
             if preemptor is not None and preemptor is not item and preemptor.claim is not None:
                 # Only a head may have a claim. This one has another workload before it now, and must not block others.
                 preemptor.claim = None
                 self.freed.append(queue)
                 if self.options.forget_hopeless_preemptor:
-                    self.world.pending[queue.name].forget_preemptor()
+                    pending.forget_preemptor()
         keys = [entry.item.key for entry in found]
         if keys != tree.heads:
             # Other heads keep other room, so a plan that failed beside the last heads may succeed now.
@@ -117,8 +118,9 @@ class Cycle:
 
     def return_to_queues(self, tree: Tree) -> None:
         """Requeue the heads that stepped aside for a StrictFIFO head, if that head or anything else has changed."""
+        strict = Strategy.STRICT
         pendings = [self.world.pending[queue.name] for queue in tree.queues if self.world.can_admit(queue)]
-        heads = [pending.head() for pending in pendings if pending.strategy is Strategy.STRICT]
+        heads = [pending.head() for pending in pendings if pending.strategy is strict]
         keys = [head.key for head in heads if head is not None]
         if keys != tree.strict_heads:
             tree.strict_heads = keys
@@ -167,7 +169,8 @@ class Cycle:
             item.seen_at, item.starts = tree.version, []
         entry.start = item.bookmark = start_of(item, entry.queue, tree.cycle, self.options)
         item.starts.append(None if entry.start is None else entry.start.tried)
-        self.lift_claim(entry)
+        if item.claim is not None:
+            self.lift_claim(entry)
         entry.result = self.refusal(entry)
         if entry.result is not None:
             claim, item.claim = item.claim, None
@@ -176,7 +179,8 @@ class Cycle:
         search = Search(entry.tree_cycle.snapshot, entry.queue, item, self.now)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.selection = entry.planner.best()
-        self.apply_claim(entry)
+        if item.claim is not None:
+            self.apply_claim(entry)
         item.bookmark = self.bookmark(entry)
 
     def refusal(self, entry: Entry) -> Postponed | None:
@@ -222,9 +226,12 @@ class Cycle:
 
     def consider(self, entry: Entry) -> None:
         """Carry out a plan if it is still valid; otherwise record why not."""
-        self.lift_claim(entry)
-        claim, entry.item.claim = entry.item.claim, None
-        left = [] if claim is None else [victim for victim in claim.victims if self.holds(victim)]
+        claim = entry.item.claim
+        left: list[Item] = []
+        if claim is not None:
+            self.lift_claim(entry)
+            entry.item.claim = None
+            left = [victim for victim in claim.victims if self.holds(victim)]
         if claim is not None and self.keeps_waiting(entry, claim, left):
             entry.result = self.keep_waiting(entry, claim, left)
         else:
@@ -266,7 +273,8 @@ class Cycle:
             return Postponed(Outcome.NO_FIT, plan.failure, Unassigned(plan.obstacles()))
         if entry.replanned is Replanned.DEFERRED_FIT:
             return self.wait_for_others(entry)
-        if not entry.victims and not plan.fits:
+        victims = entry.victims
+        if not victims and not plan.fits:
             self.reserve_for_blocked(entry)
             why = Unassigned(plan.obstacles(), inadequate=True)
             return Postponed(Outcome.NO_VICTIMS, WaitReason.WAITING_FOR_QUOTA, why)
@@ -277,7 +285,7 @@ class Cycle:
         if self.may_not_borrow(entry) or not self.still_fits(entry):
             self.reset_scan(entry)
             return Postponed(Outcome.CONTENDED, WaitReason.WAITING_FOR_QUOTA, NoLongerFits())
-        if entry.victims:
+        if victims:
             return self.preempt(entry)
         if not self.fits_now(entry):
             return self.wait_for_others(entry)

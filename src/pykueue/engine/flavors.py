@@ -139,9 +139,12 @@ class FlavorPlan:
     def considered(self) -> tuple[Considered, ...]:
         """The flavors that did not simply fit, pod set by pod set, by name."""
         return tuple(
-            Considered(p.name, flavor, MODE_NAMES[mode], level, obstacles)
-            for p in self.pod_sets
-            for flavor, mode, level, obstacles in sorted(p.considered, key=lambda tried: tried[0])
+            [
+                Considered(p.name, flavor, MODE_NAMES[mode], level, obstacles)
+                for p in self.pod_sets
+                if p.considered
+                for flavor, mode, level, obstacles in sorted(p.considered, key=lambda tried: tried[0])
+            ]
         )
 
     def left_flavors(self) -> bool:
@@ -161,13 +164,15 @@ class FlavorPlan:
         return Admission(
             queue,
             tuple(
-                Assignment(
-                    p.name,
-                    tuple((r, c.flavor) for r, c in p.choices.items()),
-                    tuple((r, amount) for r, amount in p.totals if r in p.choices),
-                    p.count,
-                )
-                for p in self.pod_sets
+                [
+                    Assignment(
+                        p.name,
+                        tuple([(r, c.flavor) for r, c in p.choices.items()]),
+                        tuple([total for total in p.totals if total[0] in p.choices]),
+                        p.count,
+                    )
+                    for p in self.pod_sets
+                ]
             ),
         )
 

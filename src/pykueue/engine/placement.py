@@ -12,12 +12,12 @@ def settle(world: World, item: Item) -> None:
     workload, before = item.workload, item.settled
     if before is not workload:
         item.settled = workload
-        shape = world.shape(workload, item.shape)
-        if shape is not item.shape:
-            # The claim was made for the old requests.
-            drop_claim(world, item)
-        item.shape = shape
-        item.priority = item.shape.priority
+        if before is None or changes_shape(before, workload):
+            shape = world.shape(workload, item.shape)
+            if shape is not item.shape:
+                # The claim was made for the old requests.
+                drop_claim(world, item)
+            item.shape, item.priority = shape, shape.priority
         item.stamp = queue_stamp(workload, world.options)
     admission = workload.admission if workload.active and not workload.finished else None
     if world.without_queue:
@@ -35,6 +35,16 @@ def settle(world: World, item: Item) -> None:
             world.to_flush[world.queue_of(workload)] = None
     if world.blocks_admission:
         note_readiness(world, item)
+
+
+def changes_shape(before: Workload, now: Workload) -> bool:
+    """Whether a workload may have another shape than before."""
+    return (
+        before.pod_sets is not now.pod_sets
+        or before.priority != now.priority
+        or before.boost != now.boost
+        or before.reclaimable != now.reclaimable
+    )
 
 
 def is_admissible(world: World, workload: Workload) -> bool:

@@ -132,7 +132,7 @@ def available(node: QuotaNode, fr: int) -> int:
     if parent is None:
         return node.subtree.get(fr, 0) - usage
     room = available(parent, fr)
-    local = node.local.get(fr, 0)
+    local = node.local.get(fr, 0) if node.local else 0
     limit = node.borrow.get(fr)
     if limit is not None:
         beyond = node.subtree.get(fr, 0) - local - (usage - local if usage > local else 0) + limit
@@ -193,27 +193,32 @@ def take(node: QuotaNode, fr: int, amount: int) -> None:
     """Add an amount to the usage; what exceeds the guaranteed part is added to the parent too."""
     # spec: QUO-5
     while True:
-        used = node.usage.get(fr, 0)
-        idle = node.local.get(fr, 0) - used
-        node.usage[fr] = used + amount
+        usage = node.usage
+        used = usage.get(fr, 0)
+        usage[fr] = used + amount
         parent = node.parent
         if parent is None:
             return
-        if idle > 0:
-            if amount <= idle:
-                return
-            amount -= idle
+        if node.local:
+            idle = node.local.get(fr, 0) - used
+            if idle > 0:
+                if amount <= idle:
+                    return
+                amount -= idle
         node = parent
 
 
 def give(node: QuotaNode, fr: int, amount: int) -> None:
     """Undo `take`."""
     while True:
-        used = node.usage.get(fr, 0)
-        spilled = used - node.local.get(fr, 0)
-        node.usage[fr] = used - amount
+        usage = node.usage
+        used = usage.get(fr, 0)
+        usage[fr] = used - amount
         parent = node.parent
-        if parent is None or spilled <= 0:
+        if parent is None:
+            return
+        spilled = used - node.local.get(fr, 0) if node.local else used
+        if spilled <= 0:
             return
         if amount > spilled:
             amount = spilled
