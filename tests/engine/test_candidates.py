@@ -77,7 +77,8 @@ def test_a_search_reads_no_more_candidates_than_it_needs() -> None:
     scene = Scene(queues, holders, holder("p", "mine", 2))
     search = scene.search
     candidates = search.candidates(search.levels(scene.asked), scene.contended())
-    assert len(search.enough(candidates, scene.asked, scene.contended(), borrow=False)) == 2
+    chosen, passed = search.enough(candidates, scene.asked, scene.contended(), borrow=False)
+    assert (len(chosen), passed) == (2, False)
     assert len(list(candidates)) == 30
 
 

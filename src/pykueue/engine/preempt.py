@@ -164,9 +164,10 @@ class Search:
         streams = self.streams(readable, frs)
         if not streams:
             return NOTHING
+        candidates: Iterator[Candidate] = merge(*streams, key=BY_KEY)
         returned: list[Candidate] = []
         with self.snapshot.scratch():
-            chosen = self.enough(merge(*streams, key=BY_KEY), requests, frs, borrow=borrow)
+            chosen, passed = self.enough(candidates, requests, frs, borrow=borrow)
             if not chosen:
                 return NOTHING
             last = chosen[-1]
@@ -181,22 +182,30 @@ class Search:
                     self.snapshot.leave(chosen[index].item)
         returned.reverse()
         spared = self.count(levels, frs) - sum(one.is_staying() for one in chosen)
-        named = self.named(self.candidates(levels, frs), chosen, last, returned, borrow=borrow) if spared else ()
+        if passed or len(readable) < len(levels):
+            # Some of those before the last may have stayed; without them, reading goes on after it.
+            candidates = self.candidates(levels, frs)
+        named = self.named(candidates, chosen, last, returned, borrow=borrow) if spared else ()
         return Selection(tuple(Victim(one.item, one.reason) for one in chosen), spared, named)
 
     def enough(
         self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> list[Candidate]:
-        """Remove candidates in order until the requests fit: the removed ones, or none if all do not suffice."""
+    ) -> tuple[list[Candidate], bool]:
+        """Remove candidates in order until the requests fit: the removed ones, or none if all do not suffice.
+
+        Also whether any was passed over because it is protected.
+        """
         chosen: list[Candidate] = []
+        passed = False
         for candidate in candidates:
             if self.is_protected(candidate, frs, borrow=borrow):
+                passed = True
                 continue
             self.snapshot.leave(candidate.item)
             chosen.append(candidate)
             if self.fits(requests, borrow=borrow):
-                return chosen
-        return []
+                return chosen, passed
+        return [], passed
 
     def is_protected(self, candidate: Candidate, frs: frozenset[int], *, borrow: bool) -> bool:
         """Whether a candidate must stay: while its queue, or a cohort below the shared one, is within its quota."""

@@ -137,7 +137,7 @@ class BoundedSearch(Search):
 
     def enough(
         self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> list[Candidate]:
+    ) -> tuple[list[Candidate], bool]:
         """Remove candidates until the requests fit."""
         return super().enough(self.counted(candidates), requests, frs, borrow=borrow)
 
