@@ -197,7 +197,8 @@ def whole_load(floor: Floor, load: Load, runs: int) -> Result:
     """Admissions per second under a load: the median run by its margin over the floor."""
     found = sorted((throughput(load) for _ in range(runs)), key=lambda run: run.per_second * run.slowness)
     middle = found[len(found) // 2]
-    note = f"{middle.evictions:,} evictions, {middle.waits:,} pending reasons, {middle.cycles:,} cycles"
+    lost = f"{middle.evictions:,} evictions, {middle.lost_seconds:,.0f} s of run time lost, {middle.unserved} in vain"
+    note = f"{lost}; {middle.waits:,} pending reasons, {middle.cycles:,} cycles"
     return Result(floor, middle.per_second, middle.slowness, note)
 
 

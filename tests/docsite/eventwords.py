@@ -86,8 +86,8 @@ WORKLOADS: Final = (
     Meaning("QuotaReserved", "Quota is reserved; the text says how long it waited and which flavors were tried."),
     Meaning(
         "Admitted",
-        "Its Job may start: quota is reserved and all admission checks are ready. With `--merge-admission-events`, also the "
-        "Event of a reservation in the same step.",
+        "Its Job may start: quota is reserved and all admission checks are ready. "
+        "With `--merge-admission-events`, also the Event of a reservation in the same step.",
     ),
     *waits(),
     Meaning("AdmissionGated", "It is not queued yet: a gate in `kueue.x-k8s.io/admission-gated-by` is left."),
