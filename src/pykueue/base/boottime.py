@@ -1,4 +1,4 @@
-"""Elapsed time and the date: the only module that reads the machine's clocks.
+"""Elapsed time and the date: the only module that uses the machine's clocks.
 
 It imports nothing but `time`, because every supervisor process loads it.
 """
@@ -27,6 +27,11 @@ Reading: TypeAlias = tuple[int, int, int]
 def boot_nanos() -> int:
     """Nanoseconds since the machine booted, including time in suspend."""
     return time.clock_gettime_ns(BOOT)
+
+
+def block(seconds: float) -> None:
+    """Block this thread, and with it the event loop that runs in it."""
+    time.sleep(seconds)
 
 
 def reading() -> Reading:

@@ -199,7 +199,7 @@ async def test_responses_are_gathered_while_many_calls_are_in_flight(
     monkeypatch: pytest.MonkeyPatch, gathers: bool, calls: int, pauses: bool
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(transport, "sleep", slept.append)
+    monkeypatch.setattr(transport, "block", slept.append)
     all_here = asyncio.Event()
 
     def together(peer: Peer) -> Talk:
@@ -220,7 +220,7 @@ async def test_responses_are_gathered_while_many_calls_are_in_flight(
 
 async def test_a_pause_is_short_however_long_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(transport, "sleep", slept.append)
+    monkeypatch.setattr(transport, "block", slept.append)
     direct = Direct("http://localhost", gathers=True)
     direct.calls, direct.latency = GATHER_CALLS, 30.0
     direct.gather()

@@ -11,10 +11,10 @@ import socket
 import ssl
 from collections.abc import Callable
 from math import inf
-from time import sleep
 from typing import Final, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
+from pykueue.base.boottime import block
 from pykueue.base.struct import Frozen
 from pykueue.base.timers import Timer, timeout, uptime
 from pykueue.kube.client.message import Answer, MalformedError
@@ -469,7 +469,7 @@ class Direct:
         if self.gathers and self.calls >= GATHER_CALLS and not self.gathered:
             self.gathered = True
             self.loop.call_soon(self.end_turn)
-            sleep(min(GATHER_SECONDS, self.latency / GATHER_PART))
+            block(min(GATHER_SECONDS, self.latency / GATHER_PART))
 
     def end_turn(self) -> None:
         """Allow another pause."""
