@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pykueue.base.clock import START, ManualClock
 from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.kube import certmaking
-from pykueue.kube.certmaking import moment, renewed
+from pykueue.kube.certmaking import due_at, moment, renewed
 from pykueue.kube.certs import CONVERTED, GivenCertificates, Names, OwnCertificates, bundle_in
 from pykueue.kube.port import (
     CRDS,
@@ -221,8 +221,18 @@ def test_another_name_asks_for_another_certificate_by_the_same_authority() -> No
     assert second.certificate != first.certificate
 
 
+def numbered_zero(certificate: bytes) -> bytes:
+    """A certificate with the serial number 0 in place of 7; `cryptography` does not sign such certificates."""
+    version = b"\xa0\x03\x02\x01\x02"
+    der = ssl.PEM_cert_to_DER_cert(certificate.decode())
+    return ssl.DER_cert_to_PEM_cert(der.replace(version + b"\x02\x01\x07", version + b"\x02\x01\x00")).encode()
+
+
 def test_a_bundle_that_kueue_has_made_is_used() -> None:
-    """Its keys are RSA, its certificate is for the one name."""
+    """Its keys are RSA, its certificate is for the one name, and its authority has the serial number 0.
+
+    A warning about that number would be an error here.
+    """
     keys = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)]
     subject = certmaking.named("kueue-ca")
     life = (moment(NOW) - timedelta(hours=1), moment(NOW) + timedelta(days=3652))
@@ -237,12 +247,14 @@ def test_a_bundle_that_kueue_has_made_is_used() -> None:
     host = NAMES.served[0]
     alternatives = x509.SubjectAlternativeName([x509.DNSName(host)])
     bundle = Bundle(
-        authority=signed(keys[0], subject, x509.BasicConstraints(ca=True, path_length=None)),
+        authority=numbered_zero(signed(keys[0], subject, x509.BasicConstraints(ca=True, path_length=None))),
         authority_key=written(keys[0]),
         certificate=signed(keys[1], certmaking.named(host), alternatives),
         key=written(keys[1]),
     )
     assert renewed(bundle, (host,), NOW) == bundle
+    assert due_at(bundle) == after_days(3652 - 90)
+    assert renewed(bundle, NAMES.served, after_days(3600)).authority.endswith(bundle.authority)
     more = renewed(bundle, NAMES.served, NOW)
     assert more.authority == bundle.authority
     assert renewed(more, NAMES.served, NOW) == more

@@ -5,6 +5,7 @@ again after us. The authority signs certificates with P-256 keys.
 """
 
 import ipaddress
+import warnings
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pykueue.base.struct import Frozen
@@ -85,12 +87,20 @@ def suits(held: Bundle, authority: x509.Certificate, names: tuple[str, ...], now
 def pair_in(certificate: bytes, key: bytes) -> Pair | None:
     """Decode a certificate and its key; None if they do not match."""
     try:
-        found = x509.load_pem_x509_certificates(certificate)[0]
+        found = certificates_in(certificate)[0]
         secret = serialization.load_pem_private_key(key, password=None)
         same = public_bytes(found) == secret.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     return Pair(found, secret) if same and isinstance(secret, Key) else None
+
+
+def certificates_in(text: bytes) -> list[x509.Certificate]:
+    """Decode the certificates of a PEM text; raises ValueError if there is none or one is malformed."""
+    with warnings.catch_warnings():
+        # Kueue's authority has the serial number 0.
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        return x509.load_pem_x509_certificates(text)
 
 
 def public_bytes(certificate: x509.Certificate) -> bytes:
@@ -111,7 +121,7 @@ def renewal(certificate: x509.Certificate) -> datetime:
 
 def due_at(held: Bundle) -> Instant:
     """When a bundle must be renewed."""
-    found = [x509.load_pem_x509_certificates(text)[0] for text in (held.authority, held.certificate)]
+    found = [certificates_in(text)[0] for text in (held.authority, held.certificate)]
     return Instant((min(map(renewal, found)) - EPOCH) // timedelta(microseconds=1))
 
 
@@ -138,7 +148,7 @@ def serves(certificate: x509.Certificate, authority: x509.Certificate, names: tu
 def still_valid(trusted: bytes, now: Instant) -> bytes:
     """The certificates in this text that have not expired, without malformed ones."""
     try:
-        found = x509.load_pem_x509_certificates(trusted)
+        found = certificates_in(trusted)
     except ValueError:
         return b""
     return b"".join(certificate_pem(one) for one in found if moment(now) < one.not_valid_after_utc)
