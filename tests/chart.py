@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -36,8 +37,10 @@ HEAD: Final = "{{- /* Generated from the objects of `pykueue manifests`: make ch
 CONFIG: Final = '{{- $config := include "pykueue.configuration" . | fromYaml -}}\n'
 NAMESPACE: Final = "mark-namespace"
 SELECTOR: Final = "mark-selector"
+CONFIGURATION: Final = "mark-configuration\n"
 MARKS: Final[Mapping[str, str]] = {
     NAMESPACE: "{{ .Release.Namespace }}",
+    sha256(CONFIGURATION.encode()).hexdigest(): '{{ include "pykueue.checksum" . | quote }}',
     "mark-image": '{{ include "pykueue.image" . | quote }}',
     "61000": "{{ .Values.replicas }}",
     "61001": '{{ dig "webhook" "port" 9443 $config }}',
@@ -58,7 +61,7 @@ BASE: Final = Install(
         visibility_server=VisibilityServer(bind_port=61004),
         managed_jobs_namespace_selector=LabelSelector(match_labels={SELECTOR: "true"}),
     ),
-    text="mark-configuration\n",
+    text=CONFIGURATION,
 )
 WRAPPED: Final = {
     "namespace": ".Values.createNamespace",
@@ -206,7 +209,7 @@ def deployment(made: str) -> str:
 
 def configuration(made: str) -> str:
     """The template of the ConfigMap with the Configuration of the values."""
-    found = re.search(r"(?m)^( +)(\S+): \|\n +mark-configuration\n", made)
+    found = re.search(rf"(?m)^( +)(\S+): \|\n +{CONFIGURATION}", made)
     assert found is not None
     text = f'{{{{- include "pykueue.configuration" . | nindent {len(found[1]) + 2} }}}}'
     return made.replace(found[0], f"{found[1]}{found[2]}: | {text}\n")

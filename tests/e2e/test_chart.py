@@ -1,6 +1,7 @@
 """Does the Helm chart give the objects of `pykueue manifests`, and can it be installed, upgraded and removed?"""
 
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
-from pykueue.api.install.deployment import CONFIG_FILE, shipped
+from pykueue.api.install.deployment import CHECKSUM, CONFIG_FILE, shipped
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import OPTIONAL, PARTS, manifests, rendered
 from tests.chart import CHART
@@ -29,6 +30,8 @@ ALWAYS = (
     "image.tag=1.2",
 )
 KEEP = "helm.sh/resource-policy"
+DEPLOYMENT = "Deployment kueue-controller-manager"
+CONFIG_MAP = "ConfigMap kueue-manager-config"
 
 
 def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -37,16 +40,19 @@ def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str
 
 
 def named(trees: list[Any]) -> dict[str, Any]:
-    """Objects by kind and name, their Configuration parsed, without the mark that keeps definitions."""
-    found = {}
-    for tree in trees:
-        if tree is None:
-            continue
-        if tree["kind"] == "ConfigMap":
-            tree["data"][CONFIG_FILE] = yaml.safe_load(tree["data"][CONFIG_FILE])
+    """Objects by kind and name, their Configuration parsed, without the mark that keeps definitions.
+
+    Also without the checksum of the Configuration, after checking that it is the one of the ConfigMap's text: Helm
+    writes the same Configuration with other spaces and in another order.
+    """
+    found = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in trees if tree is not None}
+    for tree in found.values():
         if tree["kind"] == "CustomResourceDefinition" and "annotations" in tree["metadata"]:
             assert tree["metadata"].pop("annotations") == {KEEP: "keep"}
-        found[f"{tree['kind']} {tree['metadata']['name']}"] = tree
+    data, text = found[CONFIG_MAP]["data"], found[CONFIG_MAP]["data"][CONFIG_FILE]
+    annotations = found[DEPLOYMENT]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.pop(CHECKSUM) == sha256(text.encode()).hexdigest()
+    data[CONFIG_FILE] = yaml.safe_load(text)
     return found
 
 
@@ -116,7 +122,7 @@ def test_values_that_only_the_chart_has(tmp_path: Path) -> None:
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "imagePullSecrets": [{"name": "registry"}],
     }
-    pod = templated(tmp_path, given)["Deployment kueue-controller-manager"]["spec"]["template"]["spec"]
+    pod = templated(tmp_path, given)[DEPLOYMENT]["spec"]["template"]["spec"]
     assert {name: pod[name] for name in ("nodeSelector", "tolerations", "imagePullSecrets")} == {
         name: value for name, value in given.items() if name != "resources"
     }

@@ -12,6 +12,11 @@
 {{- toYaml $config -}}
 {{- end -}}
 
+{{- /* The checksum of the Configuration as the ConfigMap has it. */ -}}
+{{- define "pykueue.checksum" -}}
+{{ include "pykueue.configuration" . | printf "%s\n" | sha256sum }}
+{{- end -}}
+
 {{- /* The port of the metrics; 0 if they are not served. */ -}}
 {{- define "pykueue.metricsPort" -}}
 {{ dig "metrics" "bindAddress" ":8443" . | splitList ":" | last }}

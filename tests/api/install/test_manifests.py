@@ -15,7 +15,7 @@ from pykueue.api.config.types import (
     Webhook,
 )
 from pykueue.api.config.unbuilt import read_built
-from pykueue.api.install.deployment import shipped
+from pykueue.api.install.deployment import CHECKSUM, shipped
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import PARTS, manifests, rendered
 from pykueue.api.install.rbac import MANAGER, rbac
@@ -73,6 +73,19 @@ def test_services_lead_to_the_pods() -> None:
     # Kueue's own selector: a Deployment's cannot be changed, and ours takes its place.
     assert selector == {"control-plane": "controller-manager"}
     assert found["PodDisruptionBudget kueue-manager-pdb"]["spec"]["selector"]["matchLabels"] == selector
+
+
+def test_another_configuration_replaces_the_pods() -> None:
+    """The manager reads its Configuration once, so the pod template has to change with it."""
+
+    def template(install: Install) -> Any:
+        return objects(install)["Deployment kueue-controller-manager"]["spec"]["template"]
+
+    before = template(Install())
+    assert template(Install(text=shipped("kueue-system"))) == before
+    after = template(Install(text=shipped("kueue-system") + "manageJobsWithoutQueueName: true\n"))
+    assert after["metadata"]["annotations"].pop(CHECKSUM) != before["metadata"]["annotations"].pop(CHECKSUM)
+    assert after == before
 
 
 def test_no_metrics_no_service_for_them() -> None:

@@ -3,6 +3,7 @@
 Names, ports and labels are Kueue's, so that these objects replace Kueue's own when they are applied.
 """
 
+from hashlib import sha256
 from typing import Final
 
 from pykueue.api.config.file import CURRENT
@@ -13,6 +14,9 @@ from pykueue.api.install.visibility import is_served
 
 CONFIG: Final = "kueue-manager-config"
 CONFIG_FILE: Final = "controller_manager_config.yaml"
+CHECKSUM: Final = "charts.kueue.x-k8s.io/config-checksum"
+"""The annotation of the pods with the checksum of their Configuration, as in Kueue's chart. The manager reads its file
+once, at startup: a changed Configuration changes the pod template, and the Deployment replaces the pods."""
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 """Where the manager looks for certificates that it does not create, unless the Configuration says otherwise."""
 FLOW: Final = "kueue-manager"
@@ -48,15 +52,19 @@ def namespaced(install: Install) -> tuple[Tree, ...]:
     return ({"apiVersion": "v1", "kind": "Namespace", "metadata": named(install.namespace)},)
 
 
+def configuration_text(install: Install) -> str:
+    """The text of the manager's Configuration."""
+    return install.text or shipped(install.namespace)
+
+
 def configured(install: Install) -> tuple[Tree, ...]:
     """The Configuration, and the Secret that holds the manager's certificate."""
-    text = install.text or shipped(install.namespace)
     return (
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": named(CONFIG, install.namespace),
-            "data": {CONFIG_FILE: text},
+            "data": {CONFIG_FILE: configuration_text(install)},
         },
         {"apiVersion": "v1", "kind": "Secret", "metadata": named(install.secret, install.namespace)},
     )
@@ -116,7 +124,10 @@ def pod(install: Install) -> Tree:
     certificates: Tree = {"name": "cert", "secret": {"secretName": install.secret}}
     return {
         "metadata": {
-            "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
+            "annotations": {
+                CHECKSUM: sha256(configuration_text(install).encode()).hexdigest(),
+                "kubectl.kubernetes.io/default-container": "manager",
+            },
             "labels": LABELS,
         },
         "spec": {
