@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
+from pykueue.api.config.types import DEFAULT_NAMESPACE
 from pykueue.api.config.unbuilt import read_built
 from pykueue.api.core import Tree
 from pykueue.api.install.deployment import CHECKSUM, CONFIG_FILE, shipped
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import OPTIONAL, PARTS, manifests, rendered
 from tests.chart import CHART
+from tests.documents import commands
 from tests.e2e.backend import only_on_plane
 from tests.plane.plane import Plane, executables
+from tests.plane.programs import Site, ours
 
 only_on_plane("it needs helm and a cluster")
 
@@ -32,6 +35,36 @@ ALWAYS = (
 KEEP = "helm.sh/resource-policy"
 DEPLOYMENT = "Deployment kueue-controller-manager"
 CONFIG_MAP = "ConfigMap kueue-manager-config"
+CLUSTER_QUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: batch}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1}]}]
+"""
+QUEUED = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: jobs, namespace: default}
+spec: {clusterQueue: batch}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: long, namespace: default, labels: {kueue.x-k8s.io/queue-name: jobs}}
+spec:
+  suspend: true
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: 1}}}]
+"""
 
 
 def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -162,14 +195,89 @@ def test_the_chart_is_installed_upgraded_and_removed_and_queues_stay() -> None:
         helm("uninstall", "pykueue", *release[2:])
         assert "clusterqueues.kueue.x-k8s.io" in plane.kubectl("get", "crd", "-o", "name")
         assert "deployment" not in plane.kubectl("-n", NAMESPACE, "get", "deployments", "-o", "name")
+        plane.kubectl("apply", "--server-side", "-f", "-", stdin=CLUSTER_QUEUE)
+        assert "batch" in plane.kubectl("get", "clusterqueues.v1beta2.kueue.x-k8s.io")
+        older = plane.kubectl("get", "clusterqueues.v1beta1.kueue.x-k8s.io", check=False)
+        assert 'service "kueue-webhook-service" not found' in older
+
+
+def test_a_changed_configuration_changes_the_pods() -> None:
+    with Plane.start(pods=False) as plane:
+        release = ("pykueue", str(CHART), "--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE)
+        helm("install", *release, "--create-namespace")
+        first = deployment_on(plane)["template"]
+        helm("upgrade", *release, "--set", "replicas=1")
+        assert deployment_on(plane)["template"] == first
+        helm("upgrade", *release, "--set", "configuration.waitForPodsReady.timeout=5m")
+        assert deployment_on(plane)["template"] != first
+
+
+def deployment_on(plane: Plane, namespace: str = NAMESPACE) -> Any:
+    """The spec of the manager's Deployment."""
+    found = plane.kubectl("-n", namespace, "get", "deployment", "kueue-controller-manager", "-o", "yaml")
+    return yaml.safe_load(found)["spec"]
 
 
 def test_the_chart_takes_over_an_installation_by_the_command() -> None:
+    """As the guide to the chart describes it; afterwards the chart alone decides what is in the objects."""
     with Plane.start(pods=False) as plane:
         plane.kubectl("apply", "--server-side", "-f", "-", stdin=rendered(manifests(Install(namespace=NAMESPACE))))
         release = ("pykueue", str(CHART), "--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE)
         refused = helm("install", *release, check=False)
         assert "cannot be imported into the current release" in refused.stderr
+        parts = rendered(manifests(Install(namespace=NAMESPACE), ("manager", "webhooks")))
+        plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=parts)
         helm("install", *release, "--take-ownership", "--force-conflicts")
         found = plane.kubectl("-n", NAMESPACE, "get", "deployment", "kueue-controller-manager", "-o", "yaml")
         assert "meta.helm.sh/release-name: pykueue" in found
+        changed = {"manageJobsWithoutQueueName": "true", "webhook.port": "9000", "metrics.bindAddress": ":9001"}
+        helm("upgrade", *release, "--set", ",".join(f"configuration.{key}={value}" for key, value in changed.items()))
+        ports = deployment_on(plane)["template"]["spec"]["containers"][0]["ports"]
+        assert [port["containerPort"] for port in ports] == [9000, 9001, 8082]
+        hooks = plane.kubectl("get", "mutatingwebhookconfiguration", "-o", "yaml")
+        assert "mjob.kb.io" in hooks
+        assert "names-a-queue" not in hooks
+
+
+def run_block(plane: Plane, page: str, begin: str) -> None:
+    """Run the kubectl commands of the block of a page that begins like this."""
+    (block,) = (block for block in commands(page) if block.typed[0].startswith(begin))
+    for typed in block.typed:
+        words = typed.split()
+        if words[0] == "kubectl":
+            plane.kubectl(*words[1:], "--timeout=60s")
+
+
+def test_kueues_chart_is_replaced_and_comes_back() -> None:
+    """As docs/install.md and the guide to the chart describe it; the definitions stay, and with them all queues."""
+    kueue = ("kueue", str(executables("kueue") / "kueue/charts/kueue"))
+    with Plane.start(pods=False) as plane:
+        there = ("--kubeconfig", str(plane.kubeconfig), "--namespace", DEFAULT_NAMESPACE)
+        helm("install", *kueue, *there, "--create-namespace")
+        born = definition_born(plane)
+        run_block(plane, "docs/install.md", "kubectl -n kueue-system delete deployment")
+        made = rendered(manifests(Install()))
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=made)
+        run_block(plane, "docs/install.md", "kubectl -n kueue-system delete secret")
+        assert helm("list", "--short", *there).stdout == ""
+        assert "release: not found" in helm("uninstall", "kueue", *there, check=False).stderr
+        helm("install", "pykueue", str(CHART), *there, "--take-ownership", "--force-conflicts")
+        helm("uninstall", "pykueue", *there)
+        assert "cannot be imported" in helm("install", *kueue, *there, check=False).stderr
+        helm("install", *kueue, *there, "--take-ownership", "--force-conflicts")
+        assert definition_born(plane) == born
+
+
+def definition_born(plane: Plane) -> str:
+    """The identity of the definition of ClusterQueues, with which its objects would be lost."""
+    return plane.kubectl("get", "crd", "clusterqueues.kueue.x-k8s.io", "-o", "jsonpath={.metadata.uid}")
+
+
+def test_everything_is_removed_as_the_guide_says() -> None:
+    """Without helm, which another story has: the manager runs beside the cluster."""
+    with Plane.start() as plane, Site.on(plane, ours()) as site, site.ours():
+        plane.kubectl("apply", "--server-side", "-f", "-", stdin=f"{CLUSTER_QUEUE}---{QUEUED}")
+        plane.kubectl("wait", "--for=jsonpath={.status.ready}=1", "job/long", "--timeout=60s")
+        run_block(plane, "deploy/helm/README.md", "kubectl delete jobs")
+        assert "kueue" not in plane.kubectl("get", "crd", "-o", "name")
+        assert "kueue-batch" not in plane.kubectl("get", "clusterrole", "-o", "name")
