@@ -154,7 +154,7 @@ pages: cli-docs config-docs metrics-docs changelog ## write all generated pages 
 	$(BIN)/python -m tests.docsite.drawings
 	$(BIN)/python -m pykueue simulate examples/demo --plot docs/images/simulation.svg > /dev/null
 
-chart: .venv/.stamp ## write the templates of the Helm chart in deploy/helm again
+chart: .venv/.stamp ## write the templates of the Helm chart in deploy/helm, and the schema of its values, again
 	$(BIN)/python -m tests.chart
 
 changelog: .venv/.stamp ## write CHANGELOG.md from changelog.d (ARGS=--release deletes the fragments)

@@ -1,11 +1,13 @@
 """Write the templates of the Helm chart in deploy/helm from the objects of `pykueue manifests`: `make chart`.
 
 Every object is rendered with marks in place of what the values of the chart decide, and once more for each setting that
-adds, removes or changes lines. The marks become expressions, and the lines that differ conditions.
+adds, removes or changes lines. The marks become expressions, and the lines that differ conditions. The schema of the
+values is that of `tests.chartvalues`.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
 from hashlib import sha256
@@ -30,6 +32,7 @@ from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import OPTIONAL, PARTS, rendered
 from pykueue.api.trees import member, text
 from pykueue.base.struct import Frozen
+from tests.chartvalues import VALUES_OF_KUEUE, schema, unsupported
 from tests.storyfile import ROOT
 
 CHART: Final = ROOT / "deploy/helm"
@@ -69,6 +72,10 @@ WRAPPED: Final = {
     "visibility-apf": ".Values.visibilityFlowControl",
 }
 """Parts that a value turns on."""
+SWITCHED: Final = {"PodDisruptionBudget kueue-manager-pdb": ".Values.podDisruptionBudget.enabled"}
+"""Objects that a value turns off."""
+POD_VALUES: Final = ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
+"""Values that are fields of the pods."""
 KEPT: Final[Tree] = {"annotations": {"helm.sh/resource-policy": "keep"}}
 """Uninstalling the chart leaves the definitions, and with them all queues and Workloads, in place."""
 
@@ -168,9 +175,15 @@ def objects(part: str) -> Iterator[str]:
     assert all(found.keys() <= base.keys() for found in others.values())
     for name, tree in base.items():
         changed = {condition: found.get(name) for condition, found in others.items() if found.get(name) != tree}
-        yield conditional(
+        made = conditional(
             rendered([tree]), [(one, rendered([found] if found else [])) for one, found in changed.items()]
         )
+        yield enclosed(made, SWITCHED.get(name))
+
+
+def enclosed(made: str, condition: str | None) -> str:
+    """A template that is only rendered on this condition."""
+    return f"{{{{- if {condition} }}}}\n{made}{{{{- end }}}}\n" if condition else made
 
 
 def with_values(made: str) -> str:
@@ -189,22 +202,52 @@ def escaped(made: str) -> str:
     return made.replace("{{", '{{ "{{" }}')
 
 
+def optional(value: str, line: str) -> str:
+    """A line that is only there if the value is not empty."""
+    return f"{{{{- with .Values.{value} }}}}\n{line}\n{{{{- end }}}}\n"
+
+
+def entries(value: str, indent: str) -> str:
+    """A value that is a list or an object, below its field."""
+    return f"{{{{- toYaml {value} | nindent {len(indent)} }}}}"
+
+
+def pod_fields(indent: str) -> str:
+    """The fields of the pods that are values."""
+    fields = (optional(value, f"{indent}{value}: {entries('.', indent + '  ')}") for value in POD_VALUES)
+    return optional("priorityClassName", f"{indent}priorityClassName: {{{{ quote . }}}}") + "".join(fields)
+
+
+def arguments(indent: str) -> str:
+    """The arguments of the manager that are values."""
+    level = (
+        f'{{{{- if ne .Values.logLevel "info" }}}}\n{indent}- --log-level={{{{ .Values.logLevel }}}}\n{{{{- end }}}}\n'
+    )
+    return level + optional("extraArgs", f"{indent}{entries('.', indent)}".lstrip())
+
+
+EDITS: Final[Mapping[str, Callable[[str, str], str]]] = {
+    r"( +)kubectl.kubernetes.io/default-container: .*\n": lambda found, indent: (
+        found + optional("podAnnotations", entries(".", indent))
+    ),
+    r"( +)control-plane: .*\n(?= +spec:)": lambda found, indent: found + optional("podLabels", entries(".", indent)),
+    r"( +)serviceAccountName: .*\n": lambda found, indent: found + pod_fields(indent),
+    r"( +)topologySpreadConstraints:\n(?:\1[- ].*\n)+(?=\1containers)": lambda _, indent: "",
+    r"( +)imagePullPolicy: .*\n": lambda _, indent: f"{indent}imagePullPolicy: {{{{ .Values.image.pullPolicy }}}}\n",
+    r"( +)ports:\n(?=.*\n +containerPort)": lambda found, indent: arguments(indent) + found,
+    r"( +)resources:\n(?:\1 +.*\n)+": lambda _, indent: (
+        f"{indent}resources: {entries('.Values.resources', indent + '  ')}\n"
+    ),
+}
+"""Lines of the Deployment, each found once, and what replaces them, given the lines and their indentation."""
+
+
 def deployment(made: str) -> str:
     """The template of the Deployment with the values that only the chart has."""
-    made, count = re.subn(
-        r"(?m)^( +)resources:\n(?:\1 +.*\n)+",
-        lambda found: f"{found[1]}resources: {{{{- toYaml .Values.resources | nindent {len(found[1]) + 2} }}}}\n",
-        made,
-    )
-    assert count == 1
-    place = re.search(r"(?m)^( +)serviceAccountName: .*\n", made)
-    assert place is not None
-    depth = len(place[1]) + 2
-    more = "".join(
-        f"{{{{- with .Values.{value} }}}}\n{place[1]}{value}: {{{{- toYaml . | nindent {depth} }}}}\n{{{{- end }}}}\n"
-        for value in ("imagePullSecrets", "nodeSelector", "tolerations")
-    )
-    return made.replace(place[0], place[0] + more)
+    for pattern, edit in EDITS.items():
+        (found,) = re.finditer(rf"(?m)^{pattern}", made)
+        made = made[: found.start()] + edit(found[0], found[1]) + made[found.end() :]
+    return made
 
 
 def configuration(made: str) -> str:
@@ -219,9 +262,7 @@ def template(part: str) -> str:
     """The template of a part."""
     made = "".join(map(escaped_object, objects(part)))
     made = deployment(made) if part == "manager" else configuration(made) if part == "config" else made
-    if part in WRAPPED:
-        made = f"{{{{- if {WRAPPED[part]} }}}}\n{made}{{{{- end }}}}\n"
-    return HEAD + CONFIG + with_values(made)
+    return HEAD + CONFIG + with_values(enclosed(made, WRAPPED.get(part)))
 
 
 def escaped_object(made: str) -> str:
@@ -232,14 +273,30 @@ def escaped_object(made: str) -> str:
 def defaults() -> str:
     """The Configuration that an installation starts with, as a named template."""
     text = shipped(NAMESPACE).replace(NAMESPACE, "{{ .Release.Namespace }}")
-    return f'{HEAD}{{{{- define "pykueue.defaults" -}}}}\n{text}{{{{- end -}}}}\n'
+    return HEAD + defined("defaults", text)
+
+
+def defined(name: str, text: str) -> str:
+    """A named template."""
+    return f'{{{{- define "pykueue.{name}" -}}}}\n{text}{{{{- end -}}}}\n'
+
+
+def advice() -> str:
+    """What to tell about values of Kueue's chart, and about keys with which the manager does not start."""
+    tables = {"valuesOfKueue": dict(VALUES_OF_KUEUE), "unsupported": unsupported()}
+    return HEAD + "".join(defined(name, yaml.safe_dump(table, width=1000)) for name, table in tables.items())
 
 
 @cache
 def files() -> dict[Path, str]:
     """The generated files of the chart."""
     made = {Path(f"templates/{part}.yaml"): template(part) for part in (PARTS | OPTIONAL)}
-    return {**made, Path("templates/_defaults.tpl"): defaults()}
+    return {
+        **made,
+        Path("templates/_defaults.tpl"): defaults(),
+        Path("templates/_advice.tpl"): advice(),
+        Path("values.schema.json"): json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+    }
 
 
 def version() -> str:

@@ -1,5 +1,6 @@
 """Does the Helm chart give the objects of `pykueue manifests`, and can it be installed, upgraded and removed?"""
 
+import shutil
 import subprocess
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +15,8 @@ from pykueue.api.core import Tree
 from pykueue.api.install.deployment import CHECKSUM, CONFIG_FILE, shipped
 from pykueue.api.install.install import Install
 from pykueue.api.install.manifests import OPTIONAL, PARTS, manifests, rendered
-from tests.chart import CHART
+from tests.chart import CHART, version
+from tests.chartvalues import VALUES_OF_KUEUE
 from tests.documents import commands
 from tests.e2e.backend import only_on_plane
 from tests.plane.plane import Plane, executables
@@ -35,6 +37,7 @@ ALWAYS = (
 KEEP = "helm.sh/resource-policy"
 DEPLOYMENT = "Deployment kueue-controller-manager"
 CONFIG_MAP = "ConfigMap kueue-manager-config"
+
 CLUSTER_QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -149,18 +152,49 @@ def test_parts_are_turned_on_and_off(tmp_path: Path) -> None:
 
 
 def test_values_that_only_the_chart_has(tmp_path: Path) -> None:
-    given: dict[str, Any] = {
-        "resources": {"limits": {"memory": "1Gi"}},
+    fields: dict[str, Any] = {
+        "priorityClassName": "system-cluster-critical",
         "nodeSelector": {"pool": "system"},
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "imagePullSecrets": [{"name": "registry"}],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
     }
-    pod = templated(tmp_path, given)[DEPLOYMENT]["spec"]["template"]["spec"]
-    assert {name: pod[name] for name in ("nodeSelector", "tolerations", "imagePullSecrets")} == {
-        name: value for name, value in given.items() if name != "resources"
+    given = {
+        **fields,
+        "image": {"pullPolicy": "Always"},
+        "resources": {"limits": {"memory": "1Gi"}},
+        "podAnnotations": {"example.com/team": "batch"},
+        "podLabels": {"example.com/tier": "system"},
+        "logLevel": "debug",
+        "extraArgs": ["--log-format=json"],
     }
+    template = templated(tmp_path, given)[DEPLOYMENT]["spec"]["template"]
+    assert {name: template["spec"][name] for name in fields} == fields
+    container = template["spec"]["containers"][0]
     # Helm merges maps: what is not given keeps its default.
-    assert pod["containers"][0]["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
+    assert container["imagePullPolicy"] == "Always"
+    assert container["args"][2:] == ["--log-level=debug", "--log-format=json"]
+    assert template["metadata"]["annotations"].items() > given["podAnnotations"].items()
+    assert (
+        template["metadata"]["labels"].items() > {**given["podLabels"], "control-plane": "controller-manager"}.items()
+    )
+
+
+def test_what_the_chart_has_by_default_can_be_left_out(tmp_path: Path) -> None:
+    values = {"topologySpreadConstraints": [], "podDisruptionBudget": {"enabled": False}}
+    usual, found = templated(tmp_path, {}), templated(tmp_path, values)
+    assert usual.keys() - found.keys() == {"PodDisruptionBudget kueue-manager-pdb"}
+    assert "topologySpreadConstraints" in usual[DEPLOYMENT]["spec"]["template"]["spec"]
+    assert "topologySpreadConstraints" not in found[DEPLOYMENT]["spec"]["template"]["spec"]
+
+
+def test_a_digest_takes_the_place_of_the_tag(tmp_path: Path) -> None:
+    found = templated(tmp_path, {"image": {"digest": f"sha256:{'0' * 64}"}})[DEPLOYMENT]["spec"]["template"]["spec"]
+    assert found["containers"][0]["image"] == f"example.com/batch/pykueue@sha256:{'0' * 64}"
 
 
 def test_the_image_has_the_version_of_the_chart_unless_a_tag_is_given() -> None:
@@ -173,15 +207,57 @@ def test_the_image_has_the_version_of_the_chart_unless_a_tag_is_given() -> None:
     ("setting", "says"),
     [
         ("configuration.namespace=other", "configuration.namespace: differs from the namespace of the release"),
-        ("configuration.integrations.frameworks={batch/job,pod}", "use `pykueue manifests --config FILE`"),
+        ("configuration.integrations.frameworks={batch/job,pod}", "install with `pykueue manifests --config FILE`"),
         ("configuration.webhook.certDir=/certs", "configuration.webhook.certDir: the chart does not follow this key"),
-        ("defaultQueues=neither", "defaultQueues: must be policy or webhook"),
+        ("configuration.fairSharing.preemptionStrategies={x}", "configuration.fairSharing: fair sharing is not supp"),
+        ("configuration.resources.deviceClassMappings[0].name=x", "configuration.resources.deviceClassMappings: dyn"),
+        ("configuration.metrcs.bindAddress=:1", "at '/configuration': additional properties 'metrcs' not allowed"),
+        ("configuration.metrics.bindAddress=0", "at '/configuration/metrics/bindAddress': got number, want string"),
+        ("configuration.waitForPodsReady.timeout=5", "at '/configuration/waitForPodsReady/timeout': got number"),
+        ("configuration.apiVersion=config.kueue.x-k8s.io/v1beta1", "at '/configuration/apiVersion': value must be"),
+        ("defaultQueues=neither", "at '/defaultQueues': value must be one of 'policy', 'webhook'"),
+        ("replicas=-1", "at '/replicas': minimum: got -1, want 0"),
+        ("replica=1", "at '': additional properties 'replica' not allowed"),
+        ("image.name=pykueue", "at '/image': additional properties 'name' not allowed"),
+        ("image.repository=", "at '/image/repository': minLength"),
+        ("podLabels.control-plane=mine", "at '/podLabels/control-plane': false schema"),
+        ("logLevel=2", "at '/logLevel': value must be one of 'debug', 'info'"),
+        ("managerConfig.controllerManagerConfigYaml=x", "managerConfig: a value of Kueue's chart; here: use config"),
     ],
 )
 def test_what_the_chart_cannot_do_is_refused(setting: str, says: str) -> None:
     told = helm("template", "pykueue", str(CHART), "--set", setting, check=False)
     assert told.returncode != 0
-    assert says.replace("use `", "install with `") in told.stderr
+    assert says in told.stderr
+
+
+def test_all_mistakes_are_told_together() -> None:
+    told = helm(
+        "template", "pykueue", str(CHART), "--set", "enableKueueViz=true,controllerManager.replicas=1", check=False
+    )
+    assert "enableKueueViz: a value of" in told.stderr
+    assert "controllerManager: a value of" in told.stderr
+
+
+def test_absent_keys_may_be_null(tmp_path: Path) -> None:
+    retention = {"workloads": {"afterFinished": None}}
+    found = templated(tmp_path, {"configuration": {"objectRetentionPolicies": retention, "fairSharing": None}})
+    assert found[CONFIG_MAP]["data"][CONFIG_FILE]["objectRetentionPolicies"] == retention
+
+
+def test_every_value_of_kueues_chart_has_an_answer() -> None:
+    values = yaml.safe_load((executables("kueue") / "kueue/charts/kueue/values.yaml").read_text())
+    assert values.keys() == VALUES_OF_KUEUE.keys()
+
+
+def test_the_chart_can_be_a_dependency(tmp_path: Path) -> None:
+    shutil.copytree(CHART, tmp_path / "charts/pykueue")
+    dependency = {"name": "pykueue", "version": version(), "condition": "pykueue.enabled"}
+    described = {"apiVersion": "v2", "name": "platform", "version": "1.0.0", "dependencies": [dependency]}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(described))
+    told = helm("template", "x", str(tmp_path), "--set", "pykueue.enabled=true,global.region=eu").stdout
+    assert "name: kueue-controller-manager" in told
+    assert helm("template", "x", str(tmp_path), "--set", "pykueue.enabled=false").stdout.strip() == ""
 
 
 def test_the_chart_is_installed_upgraded_and_removed_and_queues_stay() -> None:

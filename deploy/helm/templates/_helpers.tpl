@@ -1,6 +1,6 @@
-{{- /* The image of the manager. */ -}}
+{{- /* The image of the manager: by its digest, or else by its tag. */ -}}
 {{- define "pykueue.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end -}}
 
 {{- /* The Configuration: the default one with the sections of the values in place of its own. */ -}}
