@@ -1,7 +1,7 @@
 """Is each way out one that would work, and is the easiest the first?"""
 
 from pykueue.base.units import MICROS, Instant
-from pykueue.engine.model import Cohort, LocalQueue, Namespace, Selector, StopPolicy
+from pykueue.engine.model import Cohort, LocalQueue, Namespace, Quota, Selector, StopPolicy
 from pykueue.engine.record.causes import AwaitEnd, OtherQueue, Raise, Shrink
 from pykueue.engine.record.rooms import Limit
 from tests.engine.record.explained import System, queue
@@ -94,6 +94,45 @@ def test_to_raise_the_limit_by_that_much_lets_it_start() -> None:
         else:
             # Now the cohort as a whole is what binds.
             assert still.pod_sets[0].flavors[0].room.limit == Limit("cohort", "Cohort", "all")
+
+
+def test_a_borrowing_limit_is_not_offered_if_the_cohort_has_too_little_without_it() -> None:
+    cohort = (Cohort("all"), queue("other", 10, cohort="all"))
+    for asked, limit in ((16, "borrowingLimit"), (17, "nominalQuota"), (50, "nominalQuota")):
+        system = System(*cohort, queue("vision", 6, cohort="all", limit=4))
+        system.submit("waits", "vision", asked)
+        way = system.why("waits").ways[-1]
+        assert way == Raise(Limit(limit, "ClusterQueue", "vision"), "default", "cpu", (asked - 10) * 1000, "vision")
+        assert f"an administrator may raise {limit} of ClusterQueue vision by {asked - 10} cpu" in system.text("waits")
+        raised = {"cpu": 6, "limit": 4 + asked - 10} if limit == "borrowingLimit" else {"cpu": asked - 4, "limit": 4}
+        system.see(queue("vision", cohort="all", generation=2, **raised))
+        system.settle()
+        assert system.why("waits").admission is not None
+
+
+def test_a_borrowing_limit_is_not_offered_while_others_use_what_it_would_borrow() -> None:
+    for theirs, limit in ((0, "borrowingLimit"), (1, "nominalQuota")):
+        system = System(Cohort("all"), queue("other", 4, cohort="all"), queue("main", 2, cohort="all", limit=2))
+        system.submit("runs", "main", 2)
+        if theirs:
+            system.submit("theirs", "other", theirs)
+        system.submit("waits", "main", 4)
+        way = system.why("waits").ways[-1]
+        assert way == Raise(Limit(limit, "ClusterQueue", "main"), "default", "cpu", 2000, "main")
+
+
+def test_the_limit_of_a_cohort_is_offered_unless_a_limit_below_it_is_in_the_way() -> None:
+    for own, limit in ((None, ("borrowingLimit", "Cohort", "team")), (5, ("nominalQuota", "ClusterQueue", "main"))):
+        system = System(
+            Cohort("all"),
+            Cohort("team", "all", (Quota("default", "cpu", 0, 1000),)),
+            queue("other", 8, cohort="all"),
+            queue("main", 2, cohort="team", limit=own),
+        )
+        system.submit("waits", "main", 6)
+        way = system.why("waits").ways[-1]
+        assert isinstance(way, Raise)
+        assert (way.limit.field, way.limit.kind, way.limit.name) == limit
 
 
 def test_while_victims_leave_there_is_nothing_to_do() -> None:

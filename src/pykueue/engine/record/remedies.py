@@ -22,10 +22,10 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import run_end
 from pykueue.engine.pending import backoff_over
-from pykueue.engine.quota import QuotaNode, available
+from pykueue.engine.quota import QuotaNode, available, binding, ceiling, local_free, potential
 from pykueue.engine.record.causes import AwaitEnd, AwaitTime, Ends, Fix, OtherQueue, PodSetCause, Raise, Shrink, Way
 from pykueue.engine.record.explain import nearest_of_each_resource, rank, way, what_helps
-from pykueue.engine.record.rooms import is_consistent, neighbours, room_of, would_fit
+from pykueue.engine.record.rooms import Limit, is_consistent, limit_of, neighbours, would_fit
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
 
@@ -186,7 +186,7 @@ def fixes(ranked: list[Obstacle], pod_sets: tuple[PodSetCause, ...]) -> Iterator
 
 
 def raising(world: World, queue: QuotaNode, ranked: list[Obstacle]) -> Iterator[Way]:
-    """Which limit decides, for each resource of which there is too little, in the flavor that is nearest."""
+    """Which limit to raise, for each resource of which there is too little, in the flavor that is nearest."""
     ids = world.forest.flavors.ids
     done: set[str] = set()
     for one in ranked:
@@ -196,6 +196,28 @@ def raising(world: World, queue: QuotaNode, ranked: list[Obstacle]) -> Iterator[
         if fr is None:
             continue
         done.add(one.resource)
-        room = room_of(queue, fr, one.flavor, one.resource)
-        limit = room.limit if isinstance(one, Short) else room.ceiling
-        yield Raise(limit, one.flavor, one.resource, excess(one), queue.name)
+        yield Raise(limit_to_raise(queue, fr, one), one.flavor, one.resource, excess(one), queue.name)
+
+
+def limit_to_raise(queue: QuotaNode, fr: int, one: Short | OverCapacity) -> Limit:
+    """The limit that decides, if more of it would be enough; else the nominal quota of the queue, which always is."""
+    short = isinstance(one, Short)
+    node, borrowing = binding(queue, fr) if short else ceiling(queue, fr)
+    if borrowing and not lends_enough(queue, node, fr, excess(one), short=short):
+        return limit_of((queue, False))
+    return limit_of((node, borrowing))
+
+
+def lends_enough(queue: QuotaNode, limited: QuotaNode, fr: int, by: int, *, short: bool) -> bool:
+    """Whether a queue could use this much more if the borrowing limit of a node above it, or its own, were raised."""
+    node = queue
+    while node is not limited:
+        if fr in node.borrow or node.parent is None:
+            # Another limit may be in the way.
+            return False
+        node = node.parent
+    if limited.parent is None:
+        return False
+    if short:
+        return available(limited.parent, fr) + local_free(limited, fr) >= max(0, available(limited, fr)) + by
+    return potential(limited.parent, fr) + limited.local.get(fr, 0) >= potential(limited, fr) + by
