@@ -128,6 +128,33 @@ def test_a_job_that(
     assert found.since
 
 
+PREEMPTED = (
+    "Preempted to accommodate a workload (UID: u, JobUID: j) due to reclamation within the cohort; "
+    "preemptor path: /all/vision; preemptee path: /all/main"
+)
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "why"),
+    [
+        pytest.param(
+            (condition("Evicted", reason="Preempted") | {"message": PREEMPTED},), "preempted for ", id="preempted"
+        ),
+        pytest.param((condition("Evicted", reason="PodsReadyTimeout"),), "its pods were not ready", id="not ready"),
+        pytest.param((condition("Evicted", reason="Deactivated"),), "", id="held and released"),
+        pytest.param((), "", id="not evicted"),
+    ],
+)
+def test_why_the_last_run_was_stopped_is_told_while_it_waits(conditions: tuple[dict[str, Any], ...], why: str) -> None:
+    seen = workload(waits("WaitingForQuota", BYPASSED), *conditions)
+    for found in (summary_of(job(suspend=True), seen, ()), summary_of_workload(seen)):
+        assert found.evicted.startswith(why)
+        assert bool(found.evicted) == bool(why)
+        assert found.reason == "a workload with the same requests was tried and did not fit"
+    assert summary_of(job(), workload(RESERVED, ADMITTED, *conditions), ()).evicted == ""
+
+
 def test_the_full_sentence_is_told_besides_the_phrase() -> None:
     found = summary_of(job(), workload(waits("Pending", SHORT)), ())
     assert (found.reason, found.message) == ("needs 2 more cpu", SHORT)

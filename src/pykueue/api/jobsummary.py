@@ -71,6 +71,8 @@ class JobSummary(Wire):
     """Why it waits, fails or stops, in a short phrase."""
     message: str = ""
     """The same in full."""
+    evicted: str = ""
+    """Why its last run was stopped at `since`, in a short phrase, while it waits to run again."""
     requests_left_out: int = 0
     """How many more resources it asks for than `requests` has."""
 

@@ -7,10 +7,11 @@ from pykueue.api.names import Annotation, WorkloadCondition
 from pykueue.api.trees import Tree, mappings, member, text, whole
 from pykueue.api.workload import Workload
 from pykueue.bridge.decisionevents import preemptor
-from pykueue.engine.decisions import EvictionReason
+from pykueue.engine.decisions import Bypassed, EvictionReason
 from pykueue.engine.record import explain, parsing
 from pykueue.engine.record.parsing import Preemption, preemption
 from pykueue.engine.record.partial import RIGID, Shrinkable, that_may_shrink
+from pykueue.engine.wording import message as kueue_message
 
 BY_OWNER: Final = {
     "hold": "held by its owner; `pykueue release` queues it again",
@@ -18,6 +19,8 @@ BY_OWNER: Final = {
 }
 """Why a Workload is inactive, by the reason that the job controller records on it."""
 
+BYPASSED: Final = kueue_message(Bypassed())
+"""What Kueue writes about a workload that shares the verdict of an equal one."""
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 """Reasons of the condition Finished of a Workload."""
@@ -43,11 +46,13 @@ def shrinkable_of(workload: Workload) -> Shrinkable:
 
 
 def pending_text(condition: Tree, shrinkable: Shrinkable = RIGID) -> str:
-    """Why a workload waits: Kueue's message, unless the workload can never start or the message contains a UID."""
+    """Why a workload waits: Kueue's message, unless it can never start, or the message has a UID or names no cause."""
     message = text(condition, "message")
     why = parsing.unassigned(message)
     if why is not None:
         return explain.never(text(condition, "reason"), why, shrinkable) or message
+    if message == BYPASSED:
+        return explain.reason(Bypassed())
     known = preemption(message)
     return message if known is None else unnamed(known)
 

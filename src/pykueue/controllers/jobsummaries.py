@@ -90,6 +90,7 @@ def summary_of(
         progress=progress_of(job),
         reason=shortened(found.reason, TEXT_MAX),
         message=shortened(found.message, TEXT_MAX) if found.message != found.reason else "",
+        evicted=evicted_because(workload, found),
     )
 
 
@@ -111,7 +112,16 @@ def summary_of_workload(workload: Workload) -> JobSummary:
         limit_seconds=workload.spec.maximum_execution_time_seconds,
         reason=shortened(found.reason, TEXT_MAX),
         message=shortened(found.message, TEXT_MAX) if found.message != found.reason else "",
+        evicted=evicted_because(workload, found),
     )
+
+
+def evicted_because(workload: Workload | None, found: Standing) -> str:
+    """Why the last run of a pending job was stopped; empty if it was not, or by its owner."""
+    evicted = None if workload is None else held(workload, WorkloadCondition.EVICTED)
+    if evicted is None or found.state is not JobState.PENDING or evicted.reason == EvictionReason.DEACTIVATED:
+        return ""
+    return shortened(said(evicted)[0], TEXT_MAX)
 
 
 def dependency(job: JobView, find: Callable[[str], Other | None], now: Instant) -> str:

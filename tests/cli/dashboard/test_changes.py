@@ -80,8 +80,19 @@ def test_what_a_first_list_tells() -> None:
     assert [(one.kind, one.text) for one in at_first(runs, AT)] == [("submitted", "by ann"), ("started", "")]
     assert [one.kind for one in at_first(runs, "2027-01-15T08:01:00Z")] == ["started"]
     assert [*at_first(PENDING, "2027-01-15T08:01:00Z")] == []
-    again = row(JobState.PENDING, since=LATER, reason="preempted for x")
-    assert [one.kind for one in at_first(again, LATER)] == ["preempted"]
+    names = {"reason": "preempted for x", "evicted": "preempted for another"}
+    again = row(JobState.PENDING, since=LATER, **names)
+    assert [(one.kind, one.text) for one in at_first(again, LATER)] == [("preempted", "preempted for x")]
+
+
+@pytest.mark.parametrize(
+    ("why", "kind"), [("preempted for another", "preempted"), ("its pods were not ready in time", "evicted")]
+)
+def test_an_eviction_before_the_first_look_is_told_though_its_reason_is_another_by_now(why: str, kind: str) -> None:
+    again = row(JobState.PENDING, since=LATER, reason="needs 2 more cpu", evicted=why)
+    assert [*at_first(again, LATER)] == [Occurrence(LATER, kind, "j", "n", "q", why)]  # type: ignore[arg-type]  # a kind
+    assert [*at_first(again, "2027-01-15T08:02:00Z")] == []
+    assert [(one.kind, one.text) for one in between(RUNNING, again, "now")] == [(kind, why)]
 
 
 def test_a_job_that_has_ended_was_submitted_and_started_before() -> None:

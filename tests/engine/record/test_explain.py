@@ -97,7 +97,7 @@ WHYS: tuple[tuple[Why, str, str], ...] = (
     (Inactive(), "deactivated", "set spec.active to true"),
     (FailedChecks(), "AdmissionCheck", "Pending again"),
     (Queued(), "it is queued", ""),
-    (Bypassed(), "just like it", "the workload like it"),
+    (Bypassed(), "with the same requests was tried and did not fit", ""),
     (Overlap(), "leaving for another", "when that work has left"),
     (DeferredFit(), "once the work that others have preempted has left", "when that work has left"),
     (NoLongerFits(), "took the room", "tried again"),

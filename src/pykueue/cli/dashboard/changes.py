@@ -76,9 +76,14 @@ def stopped(before: JobSummary, after: JobSummary, at: str) -> Occurrence:
     if after.state is JobState.HELD:
         return of_row(after, "held", at, "by its owner" if after.reason == BY_OWNER["hold"] else after.reason)
     known = before.reason if before.state is JobState.STOPPING and before.reason != PROCESSES else ""
-    # Once it waits, its reason is soon that it waits for quota.
-    why = next((one for one in (known, after.reason) if one.startswith(PREEMPTED)), known)
-    return of_row(after, "preempted" if why.startswith(PREEMPTED) else "evicted", at, why)
+    # Its reason may name the preemptor, but is soon that it waits for quota.
+    why = next((one for one in (known, after.reason, after.evicted) if one.startswith(PREEMPTED)), known)
+    return evicted(after, at, why or after.evicted)
+
+
+def evicted(row: JobSummary, at: str, why: str) -> Occurrence:
+    """That the run of a job was stopped, and why."""
+    return of_row(row, "preempted" if why.startswith(PREEMPTED) else "evicted", at, why)
 
 
 def at_first(row: JobSummary, since: str) -> Iterator[Occurrence]:
@@ -87,8 +92,8 @@ def at_first(row: JobSummary, since: str) -> Iterator[Occurrence]:
         yield of_row(row, "submitted", row.submitted, row.owner and f"by {row.owner}")
     if row.state in RUNS and row.since >= since:
         yield of_row(row, "started", row.since)
-    if row.state is JobState.PENDING and row.reason.startswith(PREEMPTED) and row.since >= since:
-        yield of_row(row, "preempted", row.since, row.reason)
+    if row.state is JobState.PENDING and row.evicted and row.since >= since:
+        yield evicted(row, row.since, row.reason if row.reason.startswith(PREEMPTED) else row.evicted)
 
 
 class Changes:

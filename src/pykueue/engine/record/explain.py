@@ -250,7 +250,7 @@ def reason(why: Why, workload: Workload | None = None) -> str:
         case Queued():
             return "it is queued behind other workloads of its ClusterQueue"
         case Bypassed():
-            return "a workload just like it does not fit either"
+            return "a workload with the same requests was tried and did not fit"
         case Overlap():
             return "the work that would have to leave for it is leaving for another workload"
         case DeferredFit():
@@ -416,15 +416,13 @@ def what_helps(why: Why) -> tuple[str, ...]:
             return ("set spec.active to true",)
         case FailedChecks():
             return ("it is tried when the check's state is Pending again",)
-        case Bypassed():
-            return ("see the workload like it",)
         case Overlap() | DeferredFit():
             return ("it is tried again when that work has left",)
         case NoLongerFits():
             return ("it is tried again at once",)
         case PodsNotReady(blocker):
             return (f"find out why pods of {blocker or 'an admitted workload'} are not ready",)
-        case Queued() | GatesCleared() | AfterEviction():
+        case Queued() | Bypassed() | GatesCleared() | AfterEviction():
             return ()
         case _:
             assert_never(why)
