@@ -20,6 +20,7 @@ from pykueue.cli.queues.state import (
     Queue,
     RetryingJob,
     ServerState,
+    capacity_text,
     queue_of,
     read_state,
     shown,
@@ -98,7 +99,7 @@ def test_a_user_with_few_rights_sees_his_queues_and_what_is_left_out(tmp_path: P
         ["main", "-", "2", "1"],
     ]
     notes = [line.partition(": ")[2].partition(":")[0] for line in done.stderr.splitlines()]
-    assert notes == ["the machine is omitted", "quotas are omitted", "only namespace default is shown"]
+    assert notes == ["the cluster is omitted", "quotas are omitted", "only namespace default is shown"]
 
 
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
@@ -180,6 +181,16 @@ def test_everything_is_shown() -> None:
 
 def test_without_queues_it_says_how_to_get_some() -> None:
     assert "pykueue queue add NAME --share 50%" in list(shown(ServerState("", "", (), ())))[-1]
+
+
+def test_a_cluster_has_the_sum_of_its_nodes_and_queues_of_its_own() -> None:
+    nodes = [{"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "gpu": one}}} for one in "12"]
+    assert capacity_text(nodes, cluster=True) == "2 nodes, 8 cpu, 16Gi memory, 3 gpu"
+    assert capacity_text(nodes[:1], cluster=True) == "1 node, 4 cpu, 8Gi memory, 1 gpu"
+    assert capacity_text(nodes[:1], cluster=False) == "4 cpu, 8Gi memory, 1 gpu"
+    lines = list(shown(ServerState("2 nodes, 8 cpu", "", (), (), cluster=True)))
+    assert lines[0] == "cluster: 2 nodes, 8 cpu"
+    assert "pykueue create clusterqueue NAME" in lines[-1]
 
 
 def test_a_long_line_of_waiters_is_cut() -> None:

@@ -1,11 +1,16 @@
 """Is each way out one that would work, and is the easiest the first?"""
 
+from typing import Literal
+
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.model import Cohort, LocalQueue, Namespace, Quota, Selector, StopPolicy
 from pykueue.engine.record.causes import AwaitEnd, OtherQueue, Raise, Shrink
 from pykueue.engine.record.rooms import Limit
 from tests.engine.record.explained import System, queue
 
+Field = Literal["nominalQuota", "borrowingLimit"]
+BORROWING: Field = "borrowingLimit"
+NOMINAL: Field = "nominalQuota"
 ONLY_OTHERS = Selector((("team", "In", ("other",)),))
 
 
@@ -98,20 +103,20 @@ def test_to_raise_the_limit_by_that_much_lets_it_start() -> None:
 
 def test_a_borrowing_limit_is_not_offered_if_the_cohort_has_too_little_without_it() -> None:
     cohort = (Cohort("all"), queue("other", 10, cohort="all"))
-    for asked, limit in ((16, "borrowingLimit"), (17, "nominalQuota"), (50, "nominalQuota")):
+    for asked, limit in ((16, BORROWING), (17, NOMINAL), (50, NOMINAL)):
         system = System(*cohort, queue("vision", 6, cohort="all", limit=4))
         system.submit("waits", "vision", asked)
         way = system.why("waits").ways[-1]
         assert way == Raise(Limit(limit, "ClusterQueue", "vision"), "default", "cpu", (asked - 10) * 1000, "vision")
         assert f"an administrator may raise {limit} of ClusterQueue vision by {asked - 10} cpu" in system.text("waits")
-        raised = {"cpu": 6, "limit": 4 + asked - 10} if limit == "borrowingLimit" else {"cpu": asked - 4, "limit": 4}
-        system.see(queue("vision", cohort="all", generation=2, **raised))
+        nominal, borrowed = (6, asked - 6) if limit == BORROWING else (asked - 4, 4)
+        system.see(queue("vision", nominal, limit=borrowed, cohort="all", generation=2))
         system.settle()
         assert system.why("waits").admission is not None
 
 
 def test_a_borrowing_limit_is_not_offered_while_others_use_what_it_would_borrow() -> None:
-    for theirs, limit in ((0, "borrowingLimit"), (1, "nominalQuota")):
+    for theirs, limit in ((0, BORROWING), (1, NOMINAL)):
         system = System(Cohort("all"), queue("other", 4, cohort="all"), queue("main", 2, cohort="all", limit=2))
         system.submit("runs", "main", 2)
         if theirs:

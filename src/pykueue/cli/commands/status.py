@@ -142,5 +142,5 @@ async def state_of(kube: "HttpKube", namespace: str) -> "ServerState":
         # A server lists jobs once it has read them.
         return replace(await read_state(kube, namespace, ()), unread=missing)
     found = await active(kube, Asked("", namespace))
-    state = await read_state(kube, namespace, found.rows)
+    state = await read_state(kube, namespace, found.rows, cluster=not found.served)
     return replace(state, notes=(*state.notes, *found.notes))

@@ -82,6 +82,7 @@ class ServerState(Frozen):
     """The state of a server."""
 
     machine: str
+    """What the machine has, or all nodes of a cluster together."""
     limits: str
     queues: tuple[Queue, ...]
     pending_workloads: tuple[PendingWorkload, ...]
@@ -91,6 +92,8 @@ class ServerState(Frozen):
     """What the server has to read before it admits jobs; empty once it is ready."""
     notes: tuple[str, ...] = ()
     """What is left out, and why."""
+    cluster: bool = False
+    """Whether it is a cluster, not the one machine of `pykueue up`."""
 
 
 async def unread(kube: HttpKube) -> tuple[str, ...]:
@@ -103,18 +106,10 @@ async def unread(kube: HttpKube) -> tuple[str, ...]:
     return tuple(line.removeprefix("- ") for line in lines if answer.status == 503 and line.startswith("- "))
 
 
-async def read_state(kube: Kube, namespace: str, jobs: Sequence[JobSummary]) -> ServerState:
+async def read_state(kube: Kube, namespace: str, jobs: Sequence[JobSummary], *, cluster: bool = False) -> ServerState:
     """The state that an API reports; the queues of `namespace` if others may not be read."""
     notes: list[str] = []
-    nodes = await allowed(everything(kube, NODES), "the machine is", notes) or []
-    capacity = mapping(nodes[0], "status", "allocatable") if nodes else {}
-    shown_first = ("cpu", "memory")
-    rest = sorted(name for name in capacity if name not in (*shown_first, "pods", "ephemeral-storage"))
-    machine = ", ".join(
-        f"{readable(name, whole_amount(name, capacity[name]))} {name}"
-        for name in (*shown_first, *rest)
-        if name in capacity
-    )
+    nodes = await allowed(everything(kube, NODES), "the cluster is" if cluster else "the machine is", notes) or []
     owners = await allowed(everything(kube, CLUSTER_QUEUES), "quotas are", notes)
     try:
         doors = await everything(kube, LOCAL_QUEUES)
@@ -134,7 +129,7 @@ async def read_state(kube: Kube, namespace: str, jobs: Sequence[JobSummary]) -> 
     listed = Counter(queue for one, queue in queued if one in waiting)
     queues = map(queue_of, doors if owners is None else owners)
     return ServerState(
-        machine,
+        capacity_text(nodes, cluster=cluster),
         text(nodes[0], "metadata", "annotations", LIMITS) if nodes else "",
         # The status of a queue is written with a delay, and leaves out jobs that are held or wait for others.
         tuple(replace(queue, waiting=max(queue.waiting, listed[queue.name])) for queue in queues),
@@ -142,7 +137,24 @@ async def read_state(kube: Kube, namespace: str, jobs: Sequence[JobSummary]) -> 
         tuple(FailingJob(key_of(one), queue, one.reason) for one, queue in queued if one.state is JobState.FAILING),
         tuple([await retrying(kube, one, queue) for one, queue in queued if RETRIED in one.reason]),
         notes=tuple(notes),
+        cluster=cluster,
     )
+
+
+def capacity_text(nodes: Sequence[Tree], *, cluster: bool) -> str:
+    """What all nodes have together, and of a cluster their number; empty without nodes."""
+    if not nodes:
+        return ""
+    capacity: Counter[str] = Counter()
+    for node in nodes:
+        capacity.update(
+            {name: whole_amount(name, value) for name, value in mapping(node, "status", "allocatable").items()}
+        )
+    shown_first = ("cpu", "memory")
+    rest = sorted(name for name in capacity if name not in (*shown_first, "pods", "ephemeral-storage"))
+    number = [f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"] if cluster else []
+    amounts = [f"{readable(name, capacity[name])} {name}" for name in (*shown_first, *rest) if name in capacity]
+    return ", ".join([*number, *amounts])
 
 
 async def allowed(answer: Awaitable[Answer], what: str, notes: list[str]) -> Answer | None:
@@ -196,14 +208,15 @@ def queue_of(tree: Tree) -> Queue:
 def shown(state: ServerState, data: str = "") -> Iterator[str]:
     """The lines for a terminal; `data` is what suggested commands need to mean this server."""
     if state.machine or not state.notes:
-        yield f"machine: {state.machine or 'no node registered yet'}"
+        yield f"{'cluster' if state.cluster else 'machine'}: {state.machine or 'no node registered yet'}"
     if state.limits:
         yield f"limits: {state.limits}"
     if state.unread:
         yield from hanging("not ready: ", f"jobs are accepted but not admitted yet; {', '.join(state.unread)}")
     yield ""
     if not state.queues and not state.notes:
-        yield f"No queues yet. Create one with `pykueue queue add NAME{data} --share 50%`, or apply some with kubectl."
+        command = "create clusterqueue NAME" if state.cluster else f"queue add NAME{data} --share 50%"
+        yield f"No queues yet. Create one with `pykueue {command}`, or apply some with kubectl."
         return
     failing = Counter(one.queue for one in state.failing)
     names = list(dict.fromkeys(name for queue in state.queues for name in queue.quotas))
