@@ -144,6 +144,20 @@ def test_a_server_that_has_lost_its_own_server_says_so(open_page: Open, server: 
     expect(page.get_by_role("status").filter(has_text="the server does not respond; waiting for it")).to_be_visible()
 
 
+def test_a_manager_that_is_away_is_an_alert_and_nothing_can_be_applied(open_page: Open, server: DevServer) -> None:
+    page = open_page("#/whatif?set=clusterqueue%2Fvision.cpu%3D12")
+    button = page.get_by_role("button", name="Review and apply…")
+    expect(button).to_be_enabled()
+    server.world.meta["alert"] = "no manager is running: jobs are neither started nor stopped"
+    server.send("overview", server.world.overview())
+    expect(page.get_by_role("alert").filter(has_text="no manager is running")).to_be_visible()
+    expect(button).to_be_disabled()
+    server.world.meta["alert"] = ""
+    server.send("overview", server.world.overview())
+    expect(page.get_by_text("no manager is running")).to_have_count(0)
+    expect(button).to_be_enabled()
+
+
 def test_a_session_that_ends_says_how_to_open_another(open_page: Open, server: DevServer) -> None:
     page = open_page()
     server.refusals["stream"] = (401, "open the dashboard with `pykueue dashboard`")

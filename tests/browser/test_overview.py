@@ -78,6 +78,30 @@ def test_an_empty_server_says_what_to_do(open_page: Open, server: DevServer) -> 
     expect(page.get_by_text("Nothing has changed in the last hour.")).to_be_visible()
 
 
+JOBS_DENIED = "You may not list jobs in namespace default; choose another with `pykueue dashboard -n NAMESPACE`."
+QUEUES_DENIED = JOBS_DENIED.replace("jobs", "LocalQueues")
+
+
+def test_who_may_list_nothing_is_told_no_falsehoods(open_page: Open, server: DevServer) -> None:
+    server.world.jobs, server.world.queues, server.world.policies, server.world.changes = {}, [], {}, []
+    server.world.meta |= {"jobsDenied": JOBS_DENIED, "queuesDenied": QUEUES_DENIED, "readsQuotas": False}
+    page = open_page()
+    for title in ("Who waits longest, and why?", "What starts next?", "Changes in the last hour"):
+        expect(page.get_by_role("region", name=title)).to_contain_text(JOBS_DENIED.replace("`", ""))
+    expect(page.get_by_role("region", name="Quota")).to_contain_text(QUEUES_DENIED.replace("`", ""))
+    expect(page.locator("code").filter(has_text="pykueue dashboard -n NAMESPACE").first).to_be_visible()
+    expect(page.locator(".live")).to_have_text("No access")
+    expect(page.get_by_role("list", name="Jobs by state")).to_have_count(0)
+    text = page.locator("main").inner_text()
+    for falsehood in ("No job waits", "Nothing waits", "no queues yet", "Nothing has changed"):
+        assert falsehood not in text
+    page.goto(server.url + "#/jobs")
+    expect(page.locator("main")).to_contain_text("You may not list jobs in namespace default")
+    page.goto(server.url + "#/queue/vision")
+    expect(page.locator("main")).to_contain_text("You may not list LocalQueues in namespace default")
+    expect(page.get_by_role("heading", name="No queue")).to_have_count(0)
+
+
 def test_queues_without_quota_are_those_of_a_user_without_rights(open_page: Open, server: DevServer) -> None:
     row = server.world.queues[3]
     server.world.queues = [{**row, "kind": "localqueue", "name": "main", "nominal": None, "lent": None, "depth": 0}]
@@ -88,6 +112,8 @@ def test_queues_without_quota_are_those_of_a_user_without_rights(open_page: Open
     )
     assert cells.all_inner_texts()[4:6] == ["10", "\u2013"]
     assert "No quotas are known." in panel(page, "Is it full?")
+    assert "10 in use" in panel(page, "Is it full?")
+    assert "of 0" not in panel(page, "Is it full?")
 
 
 @pytest.mark.parametrize(

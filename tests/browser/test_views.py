@@ -47,10 +47,15 @@ def test_nothing_is_claimed_about_quota_that_the_answer_does_not_mention(
 
 
 def test_a_queue_that_does_not_exist_says_so(open_page: Open, server: DevServer) -> None:
-    server.refusals["explain"] = (404, "there is no LocalQueue nowhere")
+    server.refusals["explain"] = (404, "there is no ClusterQueue nowhere")
     page = open_page("#/queue/nowhere")
     expect(page.get_by_role("heading", name="No queue nowhere")).to_be_visible()
-    expect(page.get_by_role("alert")).to_contain_text("there is no LocalQueue nowhere")
+    expect(page.get_by_role("alert")).to_contain_text("there is no ClusterQueue nowhere")
+    assert "You may not read" not in page.locator("main").inner_text()
+    server.world.meta |= {"readsQuotas": False, "home": "vision"}
+    with page.expect_request("**/explain?kind=localqueue&namespace=vision&name=nowhere"):
+        page.reload()
+    expect(page.get_by_role("heading", name="No queue nowhere")).to_be_visible()
 
 
 def test_a_job_that_has_quota_and_does_not_run_says_why(open_page: Open, server: DevServer) -> None:

@@ -93,8 +93,18 @@ export interface Meta {
   asOf: string;
   stale: string;
   notes: string[];
+  /** What everybody has to know: that no manager runs. */
+  alert?: string;
+  /** The namespace of the user. */
+  home?: string;
   /** The only namespace whose jobs the user may list; empty if that is all. */
   namespace?: string;
+  /** That the user may list no jobs, and what to do; empty if some may be listed. */
+  jobsDenied?: string;
+  /** The same of queues. */
+  queuesDenied?: string;
+  /** Whether the user may read ClusterQueues. */
+  readsQuotas?: boolean;
   can: { cancel: boolean; hold: boolean; apply: boolean; logs: boolean };
 }
 
@@ -202,6 +212,8 @@ export interface Explanation {
 export interface Explained {
   lines: string[];
   object: Explanation;
+  /** Why the answer is less than the scheduler might know; empty if it is not. */
+  note?: string;
 }
 
 export interface Estimate {

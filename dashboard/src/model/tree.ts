@@ -30,6 +30,8 @@ export interface Total {
   unit: Unit;
   nominal: number;
   used: number;
+  /** Whether any quota of it is known, even one of 0. */
+  known: boolean;
 }
 
 /** The nodes in the order of the rows, which have every cohort before what is in it. */
@@ -138,9 +140,16 @@ export function totals(nodes: readonly TreeNode[]): Total[] {
     if (node.parent) continue;
     for (const row of node.rows) {
       if (row.resource === "-") continue;
-      const total = found.get(row.resource) ?? { resource: row.resource, unit: row.unit, nominal: 0, used: 0 };
+      const total = found.get(row.resource) ?? {
+        resource: row.resource,
+        unit: row.unit,
+        nominal: 0,
+        used: 0,
+        known: false,
+      };
       total.nominal += row.nominal ?? 0;
       total.used += row.used;
+      total.known ||= row.nominal !== null;
       found.set(row.resource, total);
     }
   }

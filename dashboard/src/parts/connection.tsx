@@ -6,7 +6,7 @@ import { clockText, now } from "../model/times";
 import { useTick } from "../state/hooks";
 import { live, useLive } from "../state/live";
 import { Icon } from "./icon";
-import { Name } from "./text";
+import { Name, Words } from "./text";
 
 /** So long after a server was last heard, it has hardly just been restarted. */
 const LONG_MILLIS = 15_000;
@@ -22,7 +22,9 @@ export function LiveSign(): JSX.Element {
         ? ["pending", "tone-muted", "Connecting"]
         : stale
           ? ["failing", "tone-bad", "Stale"]
-          : ["dot", "tone-good", "Live"];
+          : overview?.meta.jobsDenied
+            ? ["failing", "tone-bad", "No access"]
+            : ["dot", "tone-good", "Live"];
   return (
     <span class="live">
       <Icon name={icon} tone={tone} />
@@ -35,29 +37,40 @@ export function LiveSign(): JSX.Element {
 export function Banner(): JSX.Element {
   const { connection, overview } = useLive("connection", "overview");
   const stale = overview?.meta.stale;
+  const alert = overview?.meta.alert;
   return (
-    <div role="status" aria-live="polite">
-      {connection.state === "ended" && (
-        <p class="banner bad">
-          <Icon name="failed" tone="tone-bad" />
-          <span>
-            This session has ended{overview && "; what is shown is from its last moment"}. Run{" "}
-            <code>pykueue dashboard</code> to open a new one.
-          </span>
-        </p>
-      )}
-      {connection.state === "lost" && (
-        <Lost since={connection.since} nextTry={connection.nextTry} problem={connection.problem} />
-      )}
-      {connection.state === "live" && stale && (
-        <p class="banner bad">
+    <>
+      {connection.state === "live" && alert && (
+        <p class="banner bad" role="alert">
           <Icon name="failing" tone="tone-bad" />
           <span>
-            Stale since {clockText(overview?.meta.asOf, true)}: <Name text={stale} most={500} />.
+            <Words text={alert} most={500} />.
           </span>
         </p>
       )}
-    </div>
+      <div role="status" aria-live="polite">
+        {connection.state === "ended" && (
+          <p class="banner bad">
+            <Icon name="failed" tone="tone-bad" />
+            <span>
+              This session has ended{overview && "; what is shown is from its last moment"}. Run{" "}
+              <code>pykueue dashboard</code> to open a new one.
+            </span>
+          </p>
+        )}
+        {connection.state === "lost" && (
+          <Lost since={connection.since} nextTry={connection.nextTry} problem={connection.problem} />
+        )}
+        {connection.state === "live" && stale && (
+          <p class="banner bad">
+            <Icon name="failing" tone="tone-bad" />
+            <span>
+              Stale since {clockText(overview?.meta.asOf, true)}: <Name text={stale} most={500} />.
+            </span>
+          </p>
+        )}
+      </div>
+    </>
   );
 }
 

@@ -12,11 +12,13 @@ import { notify } from "../state/notices";
 import { OUT_OF_DATE } from "./actions";
 import { Dialog, UNKNOWN_END } from "./dialog";
 import { Icon } from "./icon";
+import { num, PlainTable } from "./plaintable";
 import { Empty, JobLink, Name, Panel, Problem, QueueLink, Wide } from "./text";
 
 /** A slider that moves sends many values; only one that stays is asked about. */
 const PAUSE_MILLIS = 350;
 const SHOWN_MAX = 200;
+const NO_MANAGER = "No manager is running, so nothing can be checked or applied.";
 const ICONS: Record<string, string> = {
   Starts: "running",
   Reserves: "dot",
@@ -126,24 +128,11 @@ function Effects({ found }: { found: PreviewStatus }): JSX.Element {
     <>
       {affected.length > 0 && (
         <Wide label="Affected jobs">
-          <table class="plain-table">
-            <thead>
-              <tr>
-                <th scope="col">Effect</th>
-                <th scope="col">Job</th>
-                <th scope="col">Queue</th>
-                <th scope="col" class="num">
-                  Place
-                </th>
-                <th scope="col">Why</th>
-              </tr>
-            </thead>
-            <tbody>
-              {affected.slice(0, SHOWN_MAX).map((one) => (
-                <AffectedRow key={one.workload} one={one} />
-              ))}
-            </tbody>
-          </table>
+          <PlainTable heads={["Effect", "Job", "Queue", num("Place"), "Why"]}>
+            {affected.slice(0, SHOWN_MAX).map((one) => (
+              <AffectedRow key={one.workload} one={one} />
+            ))}
+          </PlainTable>
         </Wide>
       )}
       {hidden > 0 && <p class="muted">{counted(hidden, "more job")} of others, whose names you may not read.</p>}
@@ -191,39 +180,25 @@ function AffectedRow({ one }: { one: Affected }): JSX.Element {
 function QueueChanges({ queues }: { queues: QueueChange[] }): JSX.Element {
   return (
     <Wide label="Affected queues">
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">Queue</th>
-            <th scope="col" class="num">
-              Running
-            </th>
-            <th scope="col" class="num">
-              Pending
-            </th>
-            <th scope="col">Quota used</th>
+      <PlainTable heads={["Queue", num("Running"), num("Pending"), "Quota used"]}>
+        {queues.slice(0, SHOWN_MAX).map((queue) => (
+          <tr key={queue.name}>
+            <td>
+              <QueueLink name={queue.name} />
+            </td>
+            <td class="num">{change(queue.runningBefore, queue.running)}</td>
+            <td class="num">{change(queue.pendingBefore, queue.pending)}</td>
+            <td class="wrap">
+              {queue.quotas.map((quota) => (
+                <div key={`${quota.flavor} ${quota.resource}`}>
+                  <Name text={resourceText(quota.resource)} /> of <Name text={quota.flavor} />:{" "}
+                  {change(quota.usedBefore, quota.used)} of {change(quota.nominalBefore, quota.nominal)}
+                </div>
+              ))}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {queues.slice(0, SHOWN_MAX).map((queue) => (
-            <tr key={queue.name}>
-              <td>
-                <QueueLink name={queue.name} />
-              </td>
-              <td class="num">{change(queue.runningBefore, queue.running)}</td>
-              <td class="num">{change(queue.pendingBefore, queue.pending)}</td>
-              <td class="wrap">
-                {queue.quotas.map((quota) => (
-                  <div key={`${quota.flavor} ${quota.resource}`}>
-                    <Name text={resourceText(quota.resource)} /> of <Name text={quota.flavor} />:{" "}
-                    {change(quota.usedBefore, quota.used)} of {change(quota.nominalBefore, quota.nominal)}
-                  </div>
-                ))}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
     </Wide>
   );
 }
@@ -248,8 +223,8 @@ function Apply({ sets, meta, ready, onApplied }: ApplyProps): JSX.Element {
         type="button"
         class="primary"
         onClick={() => setAsked(true)}
-        disabled={!ready || stale}
-        title={stale ? OUT_OF_DATE : undefined}
+        disabled={!ready || stale || Boolean(meta.alert)}
+        title={stale ? OUT_OF_DATE : meta.alert ? NO_MANAGER : undefined}
       >
         Review and apply…
       </button>

@@ -12,7 +12,7 @@ import { Bar, Legend } from "./bar";
 import { Icon } from "./icon";
 import { Table } from "./table";
 import type { Column } from "./table";
-import { Empty, Name, Panel } from "./text";
+import { Denied, Empty, Name, Panel } from "./text";
 
 /** With more queues than this, cohorts are closed until they are opened. */
 const OPEN_MAX = 40;
@@ -123,6 +123,8 @@ export function QuotaPanel({ overview }: { overview: Overview }): JSX.Element {
         />
       ) : nodes.length > 0 ? (
         <Empty>No queue matches. Clear the filters above.</Empty>
+      ) : overview.meta.queuesDenied ? (
+        <Denied text={overview.meta.queuesDenied} />
       ) : (
         <Empty>
           There are no queues yet. <code>pykueue up --example</code> creates two, and <code>kubectl apply</code> your

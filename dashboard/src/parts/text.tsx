@@ -139,6 +139,20 @@ export function Empty({ children }: { children: ComponentChildren }): JSX.Elemen
   return <p class="empty">{children}</p>;
 }
 
+/** What is said in place of a list that the reader may not see. Commands in it are marked by backticks. */
+export function Denied({ text }: { text: string }): JSX.Element {
+  return (
+    <p class="problem">
+      <Icon name="held" tone="tone-bad" />{" "}
+      <span>
+        {printable(text)
+          .split("`")
+          .map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}
+      </span>
+    </p>
+  );
+}
+
 /** What is said where a call failed. */
 export function Problem({ text }: { text: string }): JSX.Element {
   return (

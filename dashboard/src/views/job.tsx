@@ -9,6 +9,7 @@ import { clockText } from "../model/times";
 import { Actions, allowedVerbs } from "../parts/actions";
 import { Icon } from "../parts/icon";
 import { Sentences } from "../parts/sentences";
+import { PlainTable } from "../parts/plaintable";
 import { Ago, Block, Clock, Empty, Name, Panel, Problem, QueueLink, State, Until, Wide, Words } from "../parts/text";
 import { useCall, useTitle } from "../state/hooks";
 import { useLive } from "../state/live";
@@ -149,6 +150,11 @@ function WhyPanel({ subject, waits, releasable }: WhyPanelProps): JSX.Element {
         <Problem text={found.error} />
       ) : (
         <Empty>Asking the scheduler…</Empty>
+      )}
+      {found.value?.note && (
+        <p class="muted">
+          <Name text={found.value.note} most={500} />.
+        </p>
       )}
       {waits && <EtaLine subject={subject} />}
     </Panel>
@@ -332,38 +338,27 @@ function Pods({ pods }: { pods: Pod[] }): JSX.Element {
   if (!pods.length) return <Empty>It has no pods now.</Empty>;
   return (
     <Wide label="Pods">
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">Pod</th>
-            <th scope="col">Phase</th>
-            <th scope="col">Node</th>
-            <th scope="col">Started</th>
-            <th scope="col">Ended</th>
+      <PlainTable heads={["Pod", "Phase", "Node", "Started", "Ended"]}>
+        {pods.map((pod) => (
+          <tr key={pod.name}>
+            <td>
+              <Name text={pod.name} />
+            </td>
+            <td>
+              <Name text={pod.phase} />
+            </td>
+            <td>
+              <Name text={pod.node} />
+            </td>
+            <td>
+              <Clock at={pod.started} seconds />
+            </td>
+            <td>
+              <Clock at={pod.ended} seconds /> <Name text={podEnd(pod)} most={300} />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {pods.map((pod) => (
-            <tr key={pod.name}>
-              <td>
-                <Name text={pod.name} />
-              </td>
-              <td>
-                <Name text={pod.phase} />
-              </td>
-              <td>
-                <Name text={pod.node} />
-              </td>
-              <td>
-                <Clock at={pod.started} seconds />
-              </td>
-              <td>
-                <Clock at={pod.ended} seconds /> <Name text={podEnd(pod)} most={300} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
     </Wide>
   );
 }
@@ -372,38 +367,27 @@ function Events({ events }: { events: KubeEvent[] }): JSX.Element {
   if (!events.length) return <Empty>There are no events; the server keeps them for an hour.</Empty>;
   return (
     <Wide label="Events">
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            <th scope="col">Type</th>
-            <th scope="col">Of</th>
-            <th scope="col">Reason</th>
-            <th scope="col">Message</th>
+      <PlainTable heads={["Time", "Type", "Of", "Reason", "Message"]}>
+        {events.map((event, index) => (
+          <tr key={index}>
+            <td>
+              <Clock at={event.at} seconds />
+            </td>
+            <td>
+              <Name text={event.type} />
+            </td>
+            <td>
+              <Name text={event.about} />
+            </td>
+            <td>
+              <Name text={event.reason} />
+            </td>
+            <td class="wrap">
+              <Name text={event.text} most={1000} />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {events.map((event, index) => (
-            <tr key={index}>
-              <td>
-                <Clock at={event.at} seconds />
-              </td>
-              <td>
-                <Name text={event.type} />
-              </td>
-              <td>
-                <Name text={event.about} />
-              </td>
-              <td>
-                <Name text={event.reason} />
-              </td>
-              <td class="wrap">
-                <Name text={event.text} most={1000} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
     </Wide>
   );
 }

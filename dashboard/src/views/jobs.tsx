@@ -11,7 +11,7 @@ import { counted, printable, shortened } from "../model/text";
 import { Actions, allowedVerbs } from "../parts/actions";
 import { Table } from "../parts/table";
 import type { Column } from "../parts/table";
-import { Ago, Empty, JobLink, Name, QueueLink, State } from "../parts/text";
+import { Ago, Denied, Empty, JobLink, Name, QueueLink, State } from "../parts/text";
 import { replaceAddress, useNarrow, useTitle } from "../state/hooks";
 import { live, useLive } from "../state/live";
 import { clusterQueueOf } from "../state/queues";
@@ -97,7 +97,7 @@ export function JobsView({ query }: { query: URLSearchParams }): JSX.Element {
           onKey={(row, key) => key === " " && mayAct && (toggle(row, selected, setSelected), true)}
         />
       ) : (
-        <NoJobs filter={filter} complete={complete} />
+        <NoJobs filter={filter} complete={complete} denied={overview?.meta.jobsDenied ?? ""} />
       )}
     </>
   );
@@ -107,7 +107,8 @@ function countText(count: number, complete: boolean): string {
   return complete ? counted(count, "job") : `${counted(count, "job")} so far, loading…`;
 }
 
-function NoJobs({ filter, complete }: { filter: Filter; complete: boolean }): JSX.Element {
+function NoJobs({ filter, complete, denied }: { filter: Filter; complete: boolean; denied: string }): JSX.Element {
+  if (denied) return <Denied text={denied} />;
   if (!complete) return <Empty>The jobs are being loaded…</Empty>;
   const filtered = Object.entries(filter).some(([name, value]) => name !== "sort" && value);
   if (filtered)

@@ -4,6 +4,7 @@ import type { Capacity, Gpu, MachineUser, Unit } from "../api/types";
 import { amountText, percent } from "../model/amounts";
 import { jobsLink } from "../model/route";
 import { Meter } from "../parts/bar";
+import { num, PlainTable } from "../parts/plaintable";
 import { Empty, JobLink, Name, Panel, Wide } from "../parts/text";
 import { useTitle } from "../state/hooks";
 import { useLive } from "../state/live";
@@ -150,44 +151,22 @@ function UserPanel({ users, only }: { users: MachineUser[]; only: string }): JSX
         <Empty>{only ? "You have no job; those of others are not listed." : "No user has a job."}</Empty>
       ) : (
         <Wide label="Users">
-          <table class="plain-table">
-            <thead>
-              <tr>
-                <th scope="col">User</th>
-                <th scope="col" class="num">
-                  Running
-                </th>
-                <th scope="col" class="num">
-                  Pending
-                </th>
-                <th scope="col" class="num">
-                  Cores
-                </th>
-                <th scope="col" class="num">
-                  Memory
-                </th>
-                <th scope="col" class="num">
-                  GPUs
-                </th>
+          <PlainTable heads={["User", num("Running"), num("Pending"), num("Cores"), num("Memory"), num("GPUs")]}>
+            {users.map((user) => (
+              <tr key={user.name}>
+                <td>
+                  <a href={jobsLink({ owner: user.name })}>
+                    <Name text={user.name} most={60} />
+                  </a>
+                </td>
+                <td class="num">{user.running ?? 0}</td>
+                <td class="num">{user.pending ?? 0}</td>
+                <td class="num">{amountText(user.cpu ?? 0, "cpu")}</td>
+                <td class="num">{amountText(user.memory ?? 0, "bytes")}</td>
+                <td class="num">{user.gpus ?? 0}</td>
               </tr>
-            </thead>
-            <tbody>
-              {users.map((user) => (
-                <tr key={user.name}>
-                  <td>
-                    <a href={jobsLink({ owner: user.name })}>
-                      <Name text={user.name} most={60} />
-                    </a>
-                  </td>
-                  <td class="num">{user.running ?? 0}</td>
-                  <td class="num">{user.pending ?? 0}</td>
-                  <td class="num">{amountText(user.cpu ?? 0, "cpu")}</td>
-                  <td class="num">{amountText(user.memory ?? 0, "bytes")}</td>
-                  <td class="num">{user.gpus ?? 0}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </PlainTable>
         </Wide>
       )}
     </Panel>

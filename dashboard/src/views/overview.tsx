@@ -13,9 +13,10 @@ import type { Total } from "../model/tree";
 import { Meter } from "../parts/bar";
 import { Eta } from "../parts/eta";
 import { Icon } from "../parts/icon";
+import { PlainTable } from "../parts/plaintable";
 import { Plot } from "../parts/plot";
 import { QuotaPanel } from "../parts/quota";
-import { Ago, Clock, Empty, JobLink, Name, Panel, QueueLink, Words } from "../parts/text";
+import { Ago, Clock, Denied, Empty, JobLink, Name, Panel, QueueLink, Words } from "../parts/text";
 import { useEstimates } from "../state/estimates";
 import { useTitle } from "../state/hooks";
 import { live, useLive } from "../state/live";
@@ -34,20 +35,21 @@ export function OverviewView(): JSX.Element {
   const { overview } = useLive("overview");
   useTitle("Overview");
   if (!overview) return <></>;
+  const denied = overview.meta.jobsDenied ?? "";
   return (
     <>
       <h1 class="hidden">Overview</h1>
       <Notes notes={overview.meta.notes} />
-      <CountStrip counts={overview.counts} />
+      {!denied && <CountStrip counts={overview.counts} />}
       <div class="three">
         <FullPanel overview={overview} />
-        <LongestPanel jobs={overview.longest} pending={overview.counts.pending} />
-        <NextPanel jobs={overview.next} pending={overview.counts.pending} />
+        <LongestPanel jobs={overview.longest} pending={overview.counts.pending} denied={denied} />
+        <NextPanel jobs={overview.next} pending={overview.counts.pending} denied={denied} />
       </div>
       <QuotaPanel overview={overview} />
       <div class="two">
-        <ChangesPanel changes={overview.changes} />
-        <SeriesPanel />
+        <ChangesPanel changes={overview.changes} denied={denied} />
+        {!denied && <SeriesPanel />}
       </div>
     </>
   );
@@ -119,21 +121,11 @@ function FullPanel({ overview }: { overview: Overview }): JSX.Element {
       <p class="answer">
         <Name text={fullSentence(all)} most={300} />
       </p>
-      <table class="plain-table meters">
-        <thead class="hidden">
-          <tr>
-            <th scope="col">Resource</th>
-            <th scope="col">Use</th>
-            <th scope="col">In use</th>
-            <th scope="col">Free</th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.slice(0, 6).map((total) => (
-            <TotalRow key={total.resource} total={total} />
-          ))}
-        </tbody>
-      </table>
+      <PlainTable heads={["Resource", "Use", "In use", "Free"]} class="meters" hideHeads>
+        {all.slice(0, 6).map((total) => (
+          <TotalRow key={total.resource} total={total} />
+        ))}
+      </PlainTable>
     </Panel>
   );
 }
@@ -147,10 +139,12 @@ function TotalRow({ total }: { total: Total }): JSX.Element {
         <Name text={resourceText(total.resource)} most={24} />
       </th>
       <td class="meter-cell">
-        <Meter part={total.used} whole={total.nominal} label={`${percent(total.used, total.nominal)} % in use`} />
+        {total.known && (
+          <Meter part={total.used} whole={total.nominal} label={`${percent(total.used, total.nominal)} % in use`} />
+        )}
       </td>
       <td class="num">
-        {text(total.used)} of {text(total.nominal)}
+        {total.known ? `${text(total.used)} of ${text(total.nominal)}` : `${text(total.used)} in use`}
       </td>
       <td class="num">{total.nominal > 0 && (free ? `${text(free)} free` : "full")}</td>
     </tr>
@@ -179,13 +173,22 @@ function JobItem({ job, end }: { job: JobSummary; end: JSX.Element }): JSX.Eleme
   );
 }
 
-function LongestPanel({ jobs, pending }: { jobs: JobSummary[]; pending: number }): JSX.Element {
+interface JobsProps {
+  jobs: JobSummary[];
+  pending: number;
+  /** That the reader may list no jobs; empty if some may be listed. */
+  denied: string;
+}
+
+function LongestPanel({ jobs, pending, denied }: JobsProps): JSX.Element {
   const all = pending > LISTED && (
     <a href={jobsLink({ state: "PENDING", sort: "since" })}>all {pending.toLocaleString("en-US")}</a>
   );
   return (
     <Panel title="Who waits longest, and why?" id="longest-title" aside={all}>
-      {jobs.length === 0 ? (
+      {denied ? (
+        <Denied text={denied} />
+      ) : jobs.length === 0 ? (
         <Empty>No job waits.</Empty>
       ) : (
         <ol class="items">
@@ -198,7 +201,7 @@ function LongestPanel({ jobs, pending }: { jobs: JobSummary[]; pending: number }
   );
 }
 
-function NextPanel({ jobs, pending }: { jobs: JobSummary[]; pending: number }): JSX.Element {
+function NextPanel({ jobs, pending, denied }: JobsProps): JSX.Element {
   const shown = jobs.slice(0, LISTED);
   const answers = useEstimates(shown.slice(0, ESTIMATED).map(keyOf));
   return (
@@ -207,7 +210,9 @@ function NextPanel({ jobs, pending }: { jobs: JobSummary[]; pending: number }): 
       id="next-title"
       aside={jobs.length > 0 && <span class="muted">next in line of their queues</span>}
     >
-      {shown.length === 0 ? (
+      {denied ? (
+        <Denied text={denied} />
+      ) : shown.length === 0 ? (
         <Empty>
           {pending ? "No job is at the head of a queue." : "Nothing waits: a new job starts at once if there is room."}
         </Empty>
@@ -243,7 +248,7 @@ const KINDS: Record<string, [string, string]> = {
   cancelled: ["cancelled", "tone-muted"],
 };
 
-function ChangesPanel({ changes }: { changes: Change[] }): JSX.Element {
+function ChangesPanel({ changes, denied }: { changes: Change[]; denied: string }): JSX.Element {
   const [all, setAll] = useState(false);
   const shown = all ? changes : changes.slice(0, CHANGES_SHOWN);
   return (
@@ -252,7 +257,9 @@ function ChangesPanel({ changes }: { changes: Change[] }): JSX.Element {
       id="changes-title"
       aside={<span class="muted">{changes.length >= 200 ? "the last 200" : changes.length || ""}</span>}
     >
-      {changes.length === 0 ? (
+      {denied ? (
+        <Denied text={denied} />
+      ) : changes.length === 0 ? (
         <Empty>Nothing has changed in the last hour.</Empty>
       ) : (
         <div class="scroll" tabIndex={0} role="region" aria-label="List of changes">

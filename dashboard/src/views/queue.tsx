@@ -11,10 +11,11 @@ import { counted } from "../model/text";
 import { Bar } from "../parts/bar";
 import { Eta } from "../parts/eta";
 import { Icon } from "../parts/icon";
+import { num, PlainTable } from "../parts/plaintable";
 import { Sentences } from "../parts/sentences";
 import { Table } from "../parts/table";
 import type { Column } from "../parts/table";
-import { Ago, Empty, JobLink, Name, Panel, Problem, QueueLink, State, Until, Wide } from "../parts/text";
+import { Ago, Denied, Empty, JobLink, Name, Panel, Problem, QueueLink, State, Until, Wide } from "../parts/text";
 import { useEstimates } from "../state/estimates";
 import { useCall, useNarrow, useTitle } from "../state/hooks";
 import { useLive } from "../state/live";
@@ -39,12 +40,16 @@ export function QueueView({ name }: { name: string }): JSX.Element {
   );
   const usages = overview?.queues.filter((row) => row.kind !== "cohort" && row.name === name) ?? [];
   const policy = overview?.policies[name];
-  const local = usages[0]?.kind === "localqueue" || (!usages.length && !policy);
-  const namespace = local ? (mine[0]?.namespace ?? "") : "";
+  const meta = overview?.meta;
+  const unlisted = !usages.length && !policy;
+  // A name that no ClusterQueue has is that of a LocalQueue if jobs have it, or if ClusterQueues may not be read.
+  const local = usages[0]?.kind === "localqueue" || (unlisted && (mine.length > 0 || meta?.readsQuotas === false));
+  const namespace = local ? (mine[0]?.namespace ?? meta?.home ?? "") : "";
   const found = useCall(`${local} ${namespace} ${usages[0]?.running ?? 0} ${usages[0]?.pending ?? 0}`, (signal) =>
     explain(local ? "localqueue" : "clusterqueue", namespace, name, signal),
   );
-  const others = overview?.meta.namespace
+  const denied = meta?.jobsDenied ?? "";
+  const others = meta?.namespace
     ? {
         waiting: rest(
           found.value?.object.pending?.count ?? (local ? undefined : usages[0]?.pending),
@@ -53,8 +58,8 @@ export function QueueView({ name }: { name: string }): JSX.Element {
         running: rest(found.value?.object.holding ?? (local ? undefined : usages[0]?.running), running.length),
       }
     : {};
-  if (overview && complete && !usages.length && !policy && !mine.length && found.error)
-    return <NoQueue name={name} problem={found.error} />;
+  if (overview && complete && unlisted && !mine.length && (found.error || meta?.queuesDenied))
+    return <NoQueue name={name} problem={found.error} denied={meta?.queuesDenied ?? ""} />;
   return (
     <>
       <div class="title-line">
@@ -84,11 +89,11 @@ export function QueueView({ name }: { name: string }): JSX.Element {
         )}
       </div>
       <UsagePanel usages={usages} policy={policy} />
-      <LinePanel jobs={waiting} name={name} complete={complete} others={others.waiting} />
-      <RunningPanel jobs={running} name={name} complete={complete} others={others.running} />
+      <LinePanel jobs={waiting} name={name} complete={complete} others={others.waiting} denied={denied} />
+      <RunningPanel jobs={running} name={name} complete={complete} others={others.running} denied={denied} />
       <div class="two">
         <BorrowPanel found={found.value?.object ?? null} error={found.error} policy={policy} />
-        <RulesPanel policy={policy} local={local} />
+        <RulesPanel policy={policy} mayRead={meta?.readsQuotas !== false} />
       </div>
       {found.value?.object.tree && (
         <Panel title="Explanation" id="explain-title">
@@ -118,12 +123,52 @@ function noneText(others: number | null | undefined, none: string, verb: string,
     : none;
 }
 
-interface JobsPanelProps {
+interface QueueJobs {
   jobs: JobRow[];
   name: string;
   complete: boolean;
   /** How many of others there are; null if that is not known, undefined if all jobs are listed. */
   others: number | null | undefined;
+  /** That the reader may list no jobs; empty if some may be listed. */
+  denied: string;
+}
+
+interface JobsPanelProps extends QueueJobs {
+  id: string;
+  title: string;
+  /** What the table is for screen readers. */
+  label: string;
+  columns: Column<JobRow>[];
+  /** The filter of the page of jobs that lists the same. */
+  filter: { state: string; sort?: string };
+  /** What is said if there are none, and what one job and several do. */
+  none: [text: string, verb: string, verbs: string];
+}
+
+/** Jobs of the queue in a table, or why there are none. */
+function JobsPanel(props: JobsPanelProps): JSX.Element {
+  const { jobs, name, others } = props;
+  const narrow = useNarrow();
+  const aside = <a href={jobsLink({ ...props.filter, queue: name })}>{ownText(jobs.length, others)}</a>;
+  return (
+    <Panel title={props.title} id={props.id} aside={jobs.length > 0 && aside}>
+      {props.denied ? (
+        <Denied text={props.denied} />
+      ) : jobs.length === 0 ? (
+        <Empty>{props.complete ? noneText(others, ...props.none) : "The jobs are being loaded…"}</Empty>
+      ) : (
+        <Table
+          label={props.label}
+          class="line-table"
+          columns={props.columns}
+          rows={jobs}
+          rowKey={(job) => job.key}
+          rowHeight={narrow ? 60 : 30}
+          onOpen={(job) => (location.hash = jobLink(job.namespace, job.name))}
+        />
+      )}
+    </Panel>
+  );
 }
 
 /** The scheduler says so in its reason; an estimate of such a job would take long and say the same. */
@@ -133,13 +178,13 @@ const neverStarts = (job: JobRow): boolean => job.reason?.startsWith("can never 
 const inLine = (left: JobRow, right: JobRow): number =>
   (left.place ?? 1e9) - (right.place ?? 1e9) || left.sinceMillis - right.sinceMillis;
 
-function NoQueue({ name, problem }: { name: string; problem: string }): JSX.Element {
+function NoQueue({ name, problem, denied }: { name: string; problem: string; denied: string }): JSX.Element {
   return (
     <div class="empty">
       <h1>
-        No queue <Name text={name} />
+        {denied ? "Queue" : "No queue"} <Name text={name} />
       </h1>
-      <Problem text={problem} />
+      {denied ? <Denied text={denied} /> : <Problem text={problem} />}
       <p>
         <a href="#/">Go to the overview</a>, which lists all queues that you may see.
       </p>
@@ -160,65 +205,51 @@ function UsagePanel({ usages, policy }: { usages: Usage[]; policy: Policy | unde
         <Empty>No quota of this queue is known to you.</Empty>
       ) : (
         <Wide label="Quota">
-          <table class="plain-table usage">
-            <thead>
-              <tr>
-                <th scope="col">Flavor</th>
-                <th scope="col">Resource</th>
-                <th scope="col" class="usage-bar">
-                  Use
-                </th>
-                <th scope="col" class="num">
-                  Used
-                </th>
-                <th scope="col" class="num">
-                  Nominal
-                </th>
-                <th scope="col" class="num">
-                  Borrowed
-                </th>
-                <th scope="col" class="num">
-                  Borrowing limit
-                </th>
-                <th scope="col" class="num">
-                  Lending limit
-                </th>
+          <PlainTable
+            heads={[
+              "Flavor",
+              "Resource",
+              ["Use", "usage-bar"],
+              num("Used"),
+              num("Nominal"),
+              num("Borrowed"),
+              num("Borrowing limit"),
+              num("Lending limit"),
+            ]}
+            class="usage"
+          >
+            {usages.map((usage) => (
+              <tr key={`${usage.flavor} ${usage.resource}`}>
+                <td>
+                  <Name text={usage.flavor} />
+                </td>
+                <td title={usage.resource}>
+                  <Name text={resourceText(usage.resource)} />
+                </td>
+                <td class="usage-bar">
+                  <Bar usage={usage} />
+                </td>
+                <td class="num">{amountText(usage.used, usage.unit)}</td>
+                <td class="num">{amountText(usage.nominal, usage.unit)}</td>
+                <td class="num">{usage.borrowed ? amountText(usage.borrowed, usage.unit) : "0"}</td>
+                <td class="num">
+                  <Name text={limit(usage, "borrowingLimit")} />
+                </td>
+                <td class="num">
+                  <Name text={limit(usage, "lendingLimit")} />
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {usages.map((usage) => (
-                <tr key={`${usage.flavor} ${usage.resource}`}>
-                  <td>
-                    <Name text={usage.flavor} />
-                  </td>
-                  <td title={usage.resource}>
-                    <Name text={resourceText(usage.resource)} />
-                  </td>
-                  <td class="usage-bar">
-                    <Bar usage={usage} />
-                  </td>
-                  <td class="num">{amountText(usage.used, usage.unit)}</td>
-                  <td class="num">{amountText(usage.nominal, usage.unit)}</td>
-                  <td class="num">{usage.borrowed ? amountText(usage.borrowed, usage.unit) : "0"}</td>
-                  <td class="num">
-                    <Name text={limit(usage, "borrowingLimit")} />
-                  </td>
-                  <td class="num">
-                    <Name text={limit(usage, "lendingLimit")} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </PlainTable>
         </Wide>
       )}
     </Panel>
   );
 }
 
-function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
+function LinePanel(props: QueueJobs): JSX.Element {
   const narrow = useNarrow();
-  const head = jobs
+  const head = props.jobs
     .slice(0, ESTIMATED)
     .filter((job) => job.state === "PENDING" && !neverStarts(job))
     .map(keyOf);
@@ -278,31 +309,20 @@ function LinePanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Elemen
           cell: (job) => (job.state === "HELD" ? <State state="HELD" /> : <Name text={job.reason} most={160} />),
         },
       ];
-  const aside = (
-    <a href={jobsLink({ state: "PENDING,HELD", queue: name, sort: "place" })}>{ownText(jobs.length, others)}</a>
-  );
   return (
-    <Panel title="Waiting, in order" id="line-title" aside={jobs.length > 0 && aside}>
-      {jobs.length === 0 ? (
-        <Empty>
-          {complete ? noneText(others, "No job waits in this queue.", "waits", "wait") : "The jobs are being loaded…"}
-        </Empty>
-      ) : (
-        <Table
-          label="Waiting jobs in order"
-          class="line-table"
-          columns={columns}
-          rows={jobs}
-          rowKey={(job) => job.key}
-          rowHeight={narrow ? 60 : 30}
-          onOpen={(job) => (location.hash = jobLink(job.namespace, job.name))}
-        />
-      )}
-    </Panel>
+    <JobsPanel
+      {...props}
+      id="line-title"
+      title="Waiting, in order"
+      label="Waiting jobs in order"
+      columns={columns}
+      filter={{ state: "PENDING,HELD", sort: "place" }}
+      none={["No job waits in this queue.", "waits", "wait"]}
+    />
   );
 }
 
-function RunningPanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Element {
+function RunningPanel(props: QueueJobs): JSX.Element {
   const narrow = useNarrow();
   const limit = (job: JobRow): JSX.Element =>
     job.deadline ? <Until at={job.deadline} /> : <span class="muted">no limit</span>;
@@ -339,27 +359,16 @@ function RunningPanel({ jobs, name, complete, others }: JobsPanelProps): JSX.Ele
         { id: "since", title: "Running for", numeric: true, cell: (job) => <Ago at={job.since} /> },
         { id: "eta", title: "Stopped in", cell: limit },
       ];
-  const aside = (
-    <a href={jobsLink({ state: "RUNNING,FAILING,STOPPING", queue: name })}>{ownText(jobs.length, others)}</a>
-  );
   return (
-    <Panel title="Running" id="running-title" aside={jobs.length > 0 && aside}>
-      {jobs.length === 0 ? (
-        <Empty>
-          {complete ? noneText(others, "No job runs in this queue.", "runs", "run") : "The jobs are being loaded…"}
-        </Empty>
-      ) : (
-        <Table
-          label="Running jobs"
-          class="line-table"
-          columns={columns}
-          rows={jobs}
-          rowKey={(job) => job.key}
-          rowHeight={narrow ? 60 : 30}
-          onOpen={(job) => (location.hash = jobLink(job.namespace, job.name))}
-        />
-      )}
-    </Panel>
+    <JobsPanel
+      {...props}
+      id="running-title"
+      title="Running"
+      label="Running jobs"
+      columns={columns}
+      filter={{ state: "RUNNING,FAILING,STOPPING" }}
+      none={["No job runs in this queue.", "runs", "run"]}
+    />
   );
 }
 
@@ -406,7 +415,7 @@ function BorrowPanel({ found, error, policy }: BorrowPanelProps): JSX.Element {
   );
 }
 
-function RulesPanel({ policy, local }: { policy: Policy | undefined; local: boolean }): JSX.Element {
+function RulesPanel({ policy, mayRead }: { policy: Policy | undefined; mayRead: boolean }): JSX.Element {
   const locals = policy?.localQueues ?? [];
   return (
     <Panel title="Rules" id="rules-title">
@@ -435,7 +444,7 @@ function RulesPanel({ policy, local }: { policy: Policy | undefined; local: bool
           )}
         </>
       ) : (
-        <Empty>{local ? "You may not read ClusterQueues, which hold the rules." : "Its rules are not known."}</Empty>
+        <Empty>{mayRead ? "Its rules are not known." : "You may not read ClusterQueues, which hold the rules."}</Empty>
       )}
     </Panel>
   );

@@ -81,6 +81,19 @@ def test_a_session_from_the_file_to_ctrl_c(machine: Machine) -> None:
     assert found.process.returncode == 0
 
 
+def test_the_namespace_that_is_named_is_that_of_the_session(machine: Machine) -> None:
+    with opened(machine, "-n", "vision") as found:
+
+        async def visit() -> None:
+            async with visitor(found.base) as admin:
+                assert await admin.enter(found.code) == 200
+                async with admin.streaming() as stream:
+                    await stream.until(lambda seen: bool(seen.overview))
+                    assert stream.overview["meta"]["home"] == "vision"
+
+        asyncio.run(visit())
+
+
 def test_two_restricted_sessions_and_their_length(machine: Machine) -> None:
     with opened(machine, "--view-only", "--session", "30m") as wall:
 

@@ -8,10 +8,12 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykueue.cli.dashboard.calls import LOG_BYTES, calls_of, refusal
+from pykueue.cli.dashboard.calls import LOG_BYTES, NO_MANAGER, calls_of, refusal
 from pykueue.cli.dashboard.overview import Can
 from pykueue.cli.dashboard.rights import rights
-from pykueue.kube.port import CLUSTER_QUEUES, Patch, RejectedError, UnansweredError
+from pykueue.cli.jobs.estimates import NO_QUERIES
+from pykueue.kube.client.http import HttpKube
+from pykueue.kube.port import CLUSTER_QUEUES, NotFoundError, Patch, RejectedError, Resource, UnansweredError
 from tests.cli.dashboard.test_source import kube_of
 from tests.cli.localserver.standing import Standing, standing
 from tests.web.visitor import Visitor
@@ -179,6 +181,28 @@ def test_errors_of_the_server_keep_their_code() -> None:
     assert refusal(UnansweredError("x", 0, "Lost", "no response")).code == 503
     busy = refusal(UnansweredError("x", 429, "TooMany", "ask later"))
     assert (busy.code, busy.message, busy.retry_after) == (429, "ask later", 1)
+
+
+@pytest.mark.parametrize("said", ["error trying to reach service: EOF", "service unavailable"])
+def test_a_manager_that_is_away_is_named_in_plain_words(said: str) -> None:
+    assert refusal(UnansweredError("x", 503, "ServiceUnavailable", said)).message == NO_MANAGER
+
+
+async def test_a_preview_of_a_server_without_queries_says_what_it_requires(
+    admin: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def missing(self: HttpKube, resource: Resource, body: bytes, namespace: str = "") -> bytes:
+        raise NotFoundError(f"create {resource}", 404, "NotFound", "404 page not found")
+
+    monkeypatch.setattr(HttpKube, "create", missing)
+    status, body = await admin.post("preview", {"set": ["clusterqueue/team-a.cpu=1"], "delete": []})
+    assert (status, body["message"]) == (404, NO_QUERIES)
+
+
+async def test_a_missing_name_is_named(admin: Visitor) -> None:
+    for query, said in (("name=x", "namespace is missing"), ("namespace=default&name=X", "name: 'X' is not the name")):
+        status, body = await admin.get(f"explain?kind=localqueue&{query}")
+        assert (status, body["message"][: len(said)]) == (400, said)
 
 
 def test_the_list_of_calls_is_closed() -> None:

@@ -13,7 +13,7 @@ from pykueue.apiserver.auth.access import identity_of
 from pykueue.apiserver.wire.identity import AUTHENTICATED, Identity
 from pykueue.cli.dashboard import jobsfeed, source
 from pykueue.cli.dashboard.overview import Can, Meta
-from pykueue.cli.dashboard.source import Source, personal
+from pykueue.cli.dashboard.source import Source, personal, plain
 from pykueue.cli.jobs.watch import GONE
 from pykueue.cli.localserver.dashboard import MachineWorld
 from pykueue.kube.client.http import HttpKube
@@ -125,9 +125,34 @@ async def test_of_others_there_are_no_rows(up: Standing) -> None:
 
 async def test_who_may_nothing_gets_a_page_that_says_so(up: Standing) -> None:
     async with reading(up, "stranger", "elsewhere") as found:
-        assert await soon_async(lambda: found.feed.complete and found.feed.overview and found.meta.notes)
+        assert await soon_async(lambda: found.feed.complete and found.feed.overview)
         assert shown(found) == {}
-        assert await soon_async(lambda: any("cannot list" in one for one in found.meta.notes)), found.meta.notes
+        assert await soon_async(lambda: found.meta.jobs_denied and found.policies)
+        choose = "in namespace elsewhere; choose another with `pykueue dashboard -n NAMESPACE`."
+        assert found.meta.jobs_denied == f"You may not list jobs {choose}"
+        # Everyone may read the ClusterQueues of this server.
+        assert (found.meta.home, found.meta.queues_denied, found.meta.reads_quotas) == ("elsewhere", "", True)
+        found.deny("follow_queues")
+        assert (found.meta.queues_denied, found.meta.reads_quotas) == (f"You may not list LocalQueues {choose}", False)
+        assert not any("forbidden" in one for one in found.meta.notes), found.meta.notes
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (
+            'containers that cannot start are omitted: watch pods vision: pods is forbidden: User "ann" cannot watch',
+            "containers that cannot start are omitted: you may not read pods",
+        ),
+        (
+            'states are omitted: workloads.kueue.x-k8s.io is forbidden: User "ann" cannot list: no rule: none',
+            "states are omitted: you may not read workloads",
+        ),
+        ("exit codes are omitted: the server is busy", "exit codes are omitted: the server is busy"),
+    ],
+)
+def test_a_refusal_is_told_in_plain_words(note: str, words: str) -> None:
+    assert plain(note) == words
 
 
 async def test_an_outage_is_told_and_ends(up: Standing, monkeypatch: pytest.MonkeyPatch) -> None:

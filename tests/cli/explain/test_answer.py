@@ -1,5 +1,6 @@
 """Is a name found whatever it names, and is something said where the server does not answer?"""
 
+import asyncio
 from typing import Any, cast
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 
 from pykueue.api.core import Tree
 from pykueue.apiserver.wire.messages import request
+from pykueue.cli.explain import answer
 from pykueue.cli.explain import subject as subjects
 from pykueue.cli.explain.answer import UNSERVED, Explained, ended, explained
 from pykueue.cli.explain.subject import Subject, SubjectError, parsed, subject
@@ -147,6 +149,18 @@ def test_without_an_answer_the_objects_themselves_tell(lab: Kueue, refusal: Kube
     assert told(lab, "runs", refusal).told.tree.text.startswith("RUNNING")
     queue = told(lab, "main", refusal).told.tree
     assert (queue.text, queue.children[-1].text) == ("is active", "workloads: 1 pending, 1 reserving, 1 admitted")
+
+
+def test_a_manager_that_is_silent_is_not_waited_for(lab: Kueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(*_: object) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    monkeypatch.setattr(answer, "asked", silent)
+    monkeypatch.setattr(answer, "PATIENCE_SECONDS", 0.01)
+    found = told(lab, "waits")
+    assert found.note == "the manager does not respond; showing the state of the object instead"
+    assert found.told.tree.text.startswith("PENDING: ")
 
 
 def test_credentials_that_are_refused_and_a_silent_server_are_errors(lab: Kueue) -> None:

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from pykueue.base.clock import ManualClock
 from pykueue.base.units import MICROS, Instant, parse_instant
-from pykueue.cli.queues.leader import without_leader
+from pykueue.cli.queues.leader import LeaderWatch, without_leader
 from pykueue.kube.port import DeniedError, Kube, NotFoundError
 
 RENEWED = "2026-01-01T00:00:00.000000Z"
@@ -45,3 +46,16 @@ async def test_a_manager_that(answer: Any, seconds: int, told: bool) -> None:
     said = await without_leader(cast("Kube", Server(answer)), now)
     begin = "no manager is running: the Lease kueue-system/c1f6bfd2.kueue.x-k8s.io was last renewed at 2026"
     assert said.startswith(begin) is told
+
+
+async def test_who_looks_again_and_again_sees_a_dead_manager_once_its_lease_ends() -> None:
+    clock = ManualClock(parse_instant(RENEWED))
+    server = Server(lease())
+    watch = LeaderWatch(cast("Kube", server), clock)
+    assert await watch.note() == ""
+    await clock.advance(14)
+    assert await watch.note() == ""
+    await clock.advance(2)
+    assert (await watch.note()).startswith("no manager is running")
+    server.answer = lease() | {"renewTime": "2026-01-01T00:00:16.000000Z"}
+    assert await watch.note() == ""

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from pykueue.cli.flags import Count, choosing_server
+from pykueue.cli.flags import Count, choosing_server, namespaced
 
 
 @click.command()
@@ -23,6 +23,7 @@ from pykueue.cli.flags import Count, choosing_server
     help="How long the session lasts, as in 30m, 12h or 168h.",
 )
 @click.option("--code", "prints_code", is_flag=True, help="Print a one-time code and the address at which to enter it.")
+@namespaced
 @choosing_server
 def dashboard(
     port: int,
@@ -33,12 +34,15 @@ def dashboard(
     kubeconfig: str | None,
     context: str | None,
     data: str | None,
+    namespace: str | None,
 ) -> None:
     """Show queues and jobs in a browser.
 
     The page is served on a loopback address of this machine until Ctrl-C, and asks the server with your kubeconfig: it
     shows what you may see, and does what you may do. The browser gets a one-time code in a file that only you can read;
     the code is valid for a minute. Other users of this machine cannot use the page.
+
+    If you may not list the jobs of all namespaces, it shows those of the namespace that -n names.
 
     With --code nothing is opened; you enter the printed code by hand, for example in a browser that cannot read the
     file because it was installed by Snap or Flatpak. The server of `pykueue up` has the same page at /ui, for browsers
@@ -68,7 +72,7 @@ def dashboard(
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         fail(f"--port: cannot listen on port {port}: {why}; choose another one, or leave the option out")
-    wanted = Wanted(seconds, view_only, not no_browser, prints_code)
+    wanted = Wanted(seconds, view_only, not no_browser, namespace or "", prints_code)
     with sock:
         sys.exit(asked(target, "dashboard", lambda kube: serve(kube, target, wanted, sock)))
 

@@ -20,7 +20,7 @@ from pykueue.cli.follow.job import RAN
 from pykueue.cli.formats import yaml_text
 from pykueue.cli.jobend import pods_of
 from pykueue.cli.jobs.chosen import Chosen, Missing, Named, found
-from pykueue.cli.jobs.estimates import NOT_SERVED, estimate_of
+from pykueue.cli.jobs.estimates import NO_QUERIES, NOT_SERVED, estimate_of
 from pykueue.cli.jobs.logs import place
 from pykueue.cli.jobs.verbs import VERBS, cancelled, done_to_jobs, workloads_of
 from pykueue.cli.objects import everything
@@ -35,14 +35,17 @@ ACTS: Final = (CANCEL, "hold", "release")
 TAIL_DEFAULT: Final = 1_000
 TAIL_MAX: Final = 10_000
 PODS_MAX: Final = 20
+"""Pods of a job of which output is shown."""
 LOG_BYTES: Final = 256 * 1024
 """The most bytes of output; a browser takes long to show more."""
 TAILS: Final = ("100", "10", "1")
 """Fewer lines, for output that has more bytes."""
-"""Pods of a job of which output is shown."""
 EVENTS_MAX: Final = 100
 ETA_QUERY: Final = "arrivals=ignored&runs=40"
 ITEMS_MAX: Final = 50
+NO_MANAGER: Final = "the manager does not respond; it may be restarting, so try again"
+UNREACHED: Final = ("error trying to reach service", "service unavailable")
+"""How an API server begins to say that it cannot reach the manager, which answers in its place."""
 
 Kubes: TypeAlias = Callable[[Asked], HttpKube]
 """The server as the user of a session sees it."""
@@ -82,15 +85,23 @@ def refusal(error: KubeError) -> WebError:
     """An error of the server as the page gets it."""
     if isinstance(error, UnansweredError) and error.code not in (429, 503):
         return WebError(503, "the server does not respond; try again", 1)
-    return WebError(error.code or 502, error.message or error.reason, 1 if error.code in (429, 503) else 0)
+    said = error.message or error.reason
+    if error.code >= 500 and said.startswith(UNREACHED):
+        said = NO_MANAGER
+    return WebError(error.code or 502, said, 1 if error.code in (429, 503) else 0)
 
 
 def name_in(asked: Asked, field: str = "name", *, optional: bool = False) -> str:
     """A name in the query; raises `WebError` if it is not one."""
     found = asked.one(field)
-    if (found or not optional) and not NAME.fullmatch(found):
-        raise WebError(400, f"{field}: give the name of an object")
-    return found
+    return found if optional and not found else checked_name(field, found)
+
+
+def checked_name(field: str, given: str) -> str:
+    """The name of an object; raises `WebError` if it is missing or malformed."""
+    if not NAME.fullmatch(given):
+        raise WebError(400, f"{field}: {given!r} is not the name of an object" if given else f"{field} is missing")
+    return given
 
 
 async def explain(kube: HttpKube, asked: Asked) -> object:
@@ -102,7 +113,7 @@ async def explain(kube: HttpKube, asked: Asked) -> object:
     about = await subject_of(kube, namespace, (kind,), name_in(asked))
     answer = await explained(kube, about)
     lines = [*plain_lines(about.title, answer.told.tree), *([f"Note: {answer.note}"] if answer.note else [])]
-    return {"lines": lines, "object": answer.document}
+    return {"lines": lines, "object": answer.document, "note": answer.note}
 
 
 async def eta(kube: HttpKube, asked: Asked) -> object:
@@ -256,7 +267,10 @@ async def preview(kube: HttpKube, asked: Asked) -> object:
         raise WebError(400, "set: name a change, as in clusterqueue/main.cpu=64")
     resource = Resource(QUERY_GROUP, QUERY_VERSION, CLUSTER_PREVIEWS, CLUSTER_PREVIEW)
     body = msgspec.json.encode(Preview(kind=CLUSTER_PREVIEW, spec=spec))
-    answer = msgspec.json.decode(await kube.create(resource, body), type=Preview)
+    try:
+        answer = msgspec.json.decode(await kube.create(resource, body), type=Preview)
+    except NotFoundError:
+        raise WebError(404, NO_QUERIES) from None
     if answer.status is None:
         raise WebError(502, "the answer of the server has no status")
     return answer.status
@@ -268,8 +282,7 @@ async def act(kube: HttpKube, asked: Asked) -> object:
     if given["verb"] not in ACTS:
         raise WebError(400, f"verb: use one of {', '.join(ACTS)}")
     for field in ("namespace", "name"):
-        if not NAME.fullmatch(given[field]):
-            raise WebError(400, f"{field}: give the name of an object")
+        checked_name(field, given[field])
     said: list[str] = []
     codes: list[int] = []
 

@@ -1,7 +1,7 @@
 """The jobs of a server as a stream of changes: from lists where the server makes them itself, else from watches."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,11 +11,12 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.turns import in_steps
 from pykueue.base.units import MICROS
+from pykueue.cli.jobs.cluster import NO_PROBLEMS, NO_STATES
 from pykueue.cli.jobs.clusterwatch import ClusterWatch
 from pykueue.cli.jobs.servedrows import ServedRows, key_of
 from pykueue.cli.jobs.source import Asked, allowed, own_list
 from pykueue.cli.jobs.watch import GONE
-from pykueue.cli.queues.leader import without_leader
+from pykueue.cli.queues.leader import LeaderWatch
 from pykueue.cli.queues.places import places
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.informer import gc_paused
@@ -48,6 +49,8 @@ class JobsChange(Frozen):
     notes: tuple[str, ...] = ()
     trouble: str = ""
     """Why the rows are out of date; empty if they are not."""
+    alert: str = ""
+    """That no manager runs; empty if one does, or nobody knows."""
 
 
 async def job_changes(kube: HttpKube, clock: Clock, home: str) -> AsyncIterator[JobsChange]:
@@ -91,6 +94,7 @@ async def cluster_changes(kube: HttpKube, clock: Clock, asked: Asked) -> AsyncIt
         keys: dict[str, str] = {}
         before: dict[str, int] = {}
         notes = denied
+        leader, alert = LeaderWatch(kube, clock), ""
         while True:
             made = await in_steps(watch.known.steps())
             ended = bool(watch.known.ended)
@@ -109,14 +113,20 @@ async def cluster_changes(kube: HttpKube, clock: Clock, asked: Asked) -> AsyncIt
                     if uid in watch.known.rows and now.get(uid) != before.get(uid)
                 )
                 before = now
-                leaderless = await without_leader(kube, clock.now())
-                troubles = (one.trouble for one in (watch.workloads, watch.pods))
-                notes = (*denied, *filter(None, troubles), *([leaderless] if leaderless else []))
+                alert = await leader.note()
+                notes = (*denied, *unread(watch))
             trouble = GONE if watch.failing else watch.jobs.trouble
-            yield JobsChange(tuple(rows), moved, gone, ended, False, namespace, notes, trouble)
+            yield JobsChange(tuple(rows), moved, gone, ended, False, namespace, notes, trouble, alert)
             await clock.sleep(TICK_MICROS)
     finally:
         watch.stop()
+
+
+def unread(watch: ClusterWatch) -> Iterator[str]:
+    """Notes on what cannot be watched besides the jobs."""
+    for informer, note in ((watch.workloads, NO_STATES), (watch.pods, NO_PROBLEMS)):
+        if informer.trouble:
+            yield f"{note}: {informer.trouble}"
 
 
 async def first_page(kube: HttpKube, namespace: str) -> bytes:

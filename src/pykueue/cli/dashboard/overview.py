@@ -47,8 +47,18 @@ class Meta(Wire, omit_defaults=False):
     stale: str = ""
     """Why the data are out of date; empty if they are not."""
     notes: tuple[str, ...] = ()
+    alert: str = ""
+    """What everybody has to know: that no manager runs. Empty if all is well."""
+    home: str = ""
+    """The namespace of the user."""
     namespace: str = ""
     """The only one whose jobs the user may list; empty if that is all."""
+    jobs_denied: str = ""
+    """That the user may list no jobs, and what to do; empty if some may be listed."""
+    queues_denied: str = ""
+    """The same of queues."""
+    reads_quotas: bool = True
+    """Whether the user may read ClusterQueues."""
     can: Can = Can()
 
 

@@ -44,6 +44,8 @@ class Wanted(Frozen):
     """How long a session lasts."""
     view_only: bool = False
     browser: bool = True
+    namespace: str = ""
+    """The namespace to show where all may not be listed; empty for that of the kubeconfig."""
     code: bool = False
     """Whether to print a code to be typed, instead of opening the browser with one."""
 
@@ -74,11 +76,11 @@ def disk_of(folder: Path | None) -> Callable[[], Disk | None]:
 class UserWorld:
     """A server as one user sees it."""
 
-    def __init__(self, target: Target, kube: HttpKube, clock: Clock, user: str) -> None:
+    def __init__(self, target: Target, kube: HttpKube, clock: Clock, grant: Grant) -> None:
         self.target = target
         self.client = kube
         self.clock = clock
-        self.user = user
+        self.grant = grant
         self.why = ""
         """Why the server rejects the credentials; empty while it does not."""
         self.over = asyncio.Event()
@@ -93,10 +95,9 @@ class UserWorld:
 
     def source(self, group: str, session: Session) -> Source:
         """A source of what the user may see."""
-        meta = Meta(server=self.target.connection.server, user=self.user, version=own_version())
-        home = self.target.connection.namespace
+        meta = Meta(server=self.target.connection.server, user=self.grant.user, version=own_version())
         disk = disk_of(self.target.folder)
-        return Source(self.client, self.clock, home=home, meta=meta, disk=disk, rejected=self.rejected)
+        return Source(self.client, self.clock, home=self.grant.namespace, meta=meta, disk=disk, rejected=self.rejected)
 
     def rejected(self, message: str) -> None:
         """End the command: the user was removed, or has other credentials."""
@@ -110,7 +111,8 @@ class Dashboard:
     def __init__(self, target: Target, kube: HttpKube, wanted: Wanted, sock: socket.socket, user: str) -> None:
         clock = SystemClock()
         self.wanted = wanted
-        self.world = UserWorld(target, kube, clock, user)
+        home = wanted.namespace or target.connection.namespace
+        self.world = UserWorld(target, kube, clock, Grant(user, home, wanted.view_only, "", wanted.seconds))
         self.site = DashboardSite(self.world, clock)
         self.sessions = Sessions(clock, valid=lambda grant: not self.world.over.is_set())
         self.port: int = sock.getsockname()[1]
@@ -127,10 +129,7 @@ class Dashboard:
 
     def open(self) -> None:
         """Make a code, and open the browser with it, or print where it is."""
-        grant = Grant(
-            self.world.user, self.world.target.connection.namespace, self.wanted.view_only, "", self.wanted.seconds
-        )
-        code = self.sessions.issue(grant)
+        code = self.sessions.issue(self.world.grant)
         if self.wanted.code:
             print_code(CodeAnswer(code, self.address))
             return

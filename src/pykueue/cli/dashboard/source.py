@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from heapq import nsmallest
 from typing import Final, Literal
@@ -64,6 +65,9 @@ MOVED_STEP: Final = 4_000
 FROZEN_ROWS: Final = 5_000
 """So many rows are excluded from garbage collection: scanning them takes longer than the loop may be held."""
 ONLY_OWN: Final = "You see only your own jobs (namespace {})."
+DENIED: Final = "You may not list {} in namespace {}; choose another with `pykueue dashboard -n NAMESPACE`."
+FORBIDDEN: Final = re.compile(r": .*?(?P<resource>[a-z]+)[a-z0-9.-]* is forbidden: .*")
+"""What the server says about something that may not be read, in a note."""
 SHOWN_FIRST: Final = frozenset({"follow_jobs", "follow_queues"})
 """The page is out of date until both have been read again."""
 ASK_REASONS: Final = 10
@@ -92,7 +96,7 @@ class Source:
         self.clock = clock
         self.home = home
         """The namespace of the user."""
-        self.meta = meta
+        self.meta = replace(meta, home=home)
         self.disk = disk
         self.rejected = rejected
         """Called when the server rejects the user's credentials."""
@@ -151,7 +155,7 @@ class Source:
                         await self.clock.sleep(RETRY_MICROS)
                         continue
                     self.rejected(error.message)
-                self.note(work.__name__, error.message)
+                self.deny(work.__name__)
                 self.trouble(work.__name__, "")
                 await self.give_up()
                 await self.clock.sleep(DENIED_MICROS)
@@ -165,15 +169,28 @@ class Source:
 
     async def give_up(self) -> None:
         """Show the page without jobs, if they cannot be listed."""
-        if not self.filled and self.notes.get("follow_jobs"):
+        if not self.filled and self.meta.jobs_denied:
             self.filled = True
             await self.feed.filled()
+
+    def deny(self, what: str) -> None:
+        """Record that something may not be listed."""
+        if what == "follow_jobs":
+            self.tell(jobs_denied=DENIED.format("jobs", self.home))
+        elif what == "follow_queues":
+            self.tell(queues_denied=DENIED.format("LocalQueues", self.home), reads_quotas=False)
+
+    def tell(self, **fields: str | bool | Can) -> None:
+        """Change what the page is told besides its data."""
+        meta = replace(self.meta, **fields)
+        self.dirty = self.dirty or meta != self.meta
+        self.meta = meta
 
     def note(self, what: str, *said: str) -> None:
         """Record what is left out."""
         # The server's refusal to list all jobs is no news to an ordinary user.
         own = ONLY_OWN.format(self.home)
-        said = tuple(own if one.startswith(f"only namespace {self.home} is shown:") else one for one in said)
+        said = tuple(own if one.startswith(f"only namespace {self.home} is shown:") else plain(one) for one in said)
         if self.notes.get(what, ()) != said:
             self.notes[what] = said
             self.dirty = True
@@ -188,9 +205,7 @@ class Source:
 
     def stale(self, why: str) -> None:
         """Record why the data are out of date; empty if they are not."""
-        if self.meta.stale != why:
-            self.meta = replace(self.meta, stale=why)
-            self.dirty = True
+        self.tell(stale=why)
 
     # Jobs.
 
@@ -200,7 +215,7 @@ class Source:
         async for change in job_changes(self.kube, self.clock, self.home):
             self.namespace = change.namespace
             setting: Literal["machine", "cluster"] = "machine" if change.served else "cluster"
-            self.meta = replace(self.meta, setting=setting, namespace=change.namespace)
+            self.tell(setting=setting, namespace=change.namespace, jobs_denied="", alert=change.alert)
             self.note("follow_jobs", *change.notes)
             if not self.filled:
                 await self.fill(change)
@@ -299,6 +314,7 @@ class Source:
             began = self.clock.moment()
             found = await read_queues(self.kube, self.home)
             self.note("follow_queues", *([found.note] if found.note else []))
+            self.tell(queues_denied="", reads_quotas=found.clusterqueues is not None)
             # Over thousands of queues this takes longer than the loop may be held.
             queues, known = await asyncio.to_thread(digested, found)
             owners = {
@@ -360,10 +376,7 @@ class Source:
     async def follow_rights(self) -> None:
         """Keep up to date what the page offers; every request is judged again."""
         while True:
-            can = await rights(self.kube, self.home)
-            if can != self.meta.can:
-                self.meta = replace(self.meta, can=can)
-                self.dirty = True
+            self.tell(can=await rights(self.kube, self.home))
             await self.clock.sleep(RIGHTS_MICROS)
 
     # The first screen.
@@ -401,6 +414,11 @@ class Source:
     def raw(self, rows: Iterable[JobSummary]) -> list[msgspec.Raw]:
         """Rows as the table has them."""
         return [msgspec.Raw(self.encoded(key_of(row), row)) for row in rows]
+
+
+def plain(note: str) -> str:
+    """A note, with the server's refusal in plain words."""
+    return FORBIDDEN.sub(r": you may not read \g<resource>", note)
 
 
 def is_unexplained(row: JobSummary) -> bool:

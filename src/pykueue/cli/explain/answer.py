@@ -14,6 +14,7 @@ from pykueue.api.trees import mappings, member, text, whole
 from pykueue.api.workload import Workload
 from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen, Wire
+from pykueue.base.timers import timeout
 from pykueue.bridge.sentences import condition, end_text, held_text
 from pykueue.cli.explain.subject import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, RESOURCES, WORKLOAD, Subject
 from pykueue.cli.follow.reasons import Preemptors
@@ -26,6 +27,8 @@ from pykueue.kube.port import DeniedError, KubeError, NotFoundError, UnansweredE
 ROOT: Final = f"/apis/{QUERY_GROUP}/{QUERY_VERSION}"
 LESS: Final = "; showing the state of the object instead"
 UNSERVED: Final = f"this server does not provide {QUERY_GROUP}, like Kueue or an older pykueue{LESS}"
+PATIENCE_SECONDS: Final = 10.0
+"""A manager that is away is not waited for any longer; an API server tries to reach it for half a minute."""
 UNKNOWN: Final = f"the manager has not processed it yet{LESS}"
 
 
@@ -56,7 +59,10 @@ async def explained(kube: HttpKube, what: Subject) -> Explained:
     if what.kind == JOB and what.workload is None:
         return plain(what, Sentence("unqueued", await without_workload(kube, what.tree)), "")
     try:
-        body = await asked(kube, what)
+        async with timeout(PATIENCE_SECONDS):
+            body = await asked(kube, what)
+    except TimeoutError:
+        return await from_object(kube, what, f"the manager does not respond{LESS}")
     except NotFoundError as error:
         return await from_object(kube, what, UNKNOWN if is_about(error, what) else UNSERVED)
     except DeniedError as error:

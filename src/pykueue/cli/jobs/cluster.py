@@ -25,6 +25,10 @@ from pykueue.kube.port import JOBS, PODS, WORKLOADS, DeniedError, Kube, NotFound
 from pykueue.kubecontrollers.finishedrecord import NONE, UNKNOWN, Failures, Past, counted, past_of, record_of
 from pykueue.kubecontrollers.jobviews import JobBody, Pod, decoded_job, read_pod
 
+NO_STATES: Final = "states and reasons are omitted"
+"""The note of a list without Workloads."""
+NO_PROBLEMS: Final = "containers that cannot start are omitted"
+"""The note of a list without pods."""
 STEP_ROWS: Final = 200
 """Rows that are made between two turns of the event loop."""
 ACTIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -201,12 +205,12 @@ async def listed(kube: Kube, namespace: str, labels: str) -> tuple[ClusterJobs, 
             if workload_owner(workload) in known or (not labels and is_of_other_kind(workload)):
                 found.workload(None, workload)
     except (DeniedError, NotFoundError) as error:
-        notes.append(f"states and reasons are omitted: {error.message}")
+        notes.append(f"{NO_STATES}: {error.message}")
     try:
         async for raw in items(kube, PODS, namespace, fields=ACTIVE_PODS):
             found.pod(None, read_pod(raw))
     except DeniedError as error:
-        notes.append(f"containers that cannot start are omitted: {error.message}")
+        notes.append(f"{NO_PROBLEMS}: {error.message}")
     return found, notes
 
 

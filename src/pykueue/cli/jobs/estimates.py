@@ -25,10 +25,10 @@ from pykueue.kube.client.http import Call, HttpKube
 from pykueue.kube.port import KubeError, NotFoundError
 
 ROOT: Final = f"/apis/{QUERY_GROUP}/{QUERY_VERSION}"
-NOT_SERVED: Final = (
-    f"this server has no {QUERY_GROUP}: it requires `pykueue up`, or `pykueue manager` with its "
-    "manifests applied; `pykueue jobs` shows queue positions"
+NO_QUERIES: Final = (
+    f"this server has no {QUERY_GROUP}: it requires `pykueue up`, or `pykueue manager` with its manifests applied"
 )
+NOT_SERVED: Final = f"{NO_QUERIES}; `pykueue jobs` shows queue positions"
 ESTIMATE: Final = msgspec.json.Decoder(Estimate)
 
 
