@@ -83,6 +83,7 @@ PARSED = {
     ("docs/dashboard.md", "pykueue dashboard  #"): "tests/cli/commands/test_dashboard.py opens it",
     ("docs/dashboard.md", "pykueue dashboard --view-only"): "tests/cli/commands/test_dashboard.py opens it",
     ("docs/reasons.md", "kubectl get --raw /apis/query"): "tests/e2e/test_explain.py and tests/cli ask all of it",
+    ("docs/doctor.md", "kubectl get clusterqueues,cohorts"): "needs a cluster with Kueue",
     ("docs/faults.md", "python -m pykueue.audit"): "needs a cluster",
     ("docs/faults.md", "make crash"): "takes an hour",
     ("docs/faults.md", "python -m tests.crash.attempts"): "takes half an hour",

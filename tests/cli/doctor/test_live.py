@@ -14,7 +14,7 @@ from pykueue.base.clock import SystemClock
 from pykueue.base.units import MICROS, Instant, format_instant
 from pykueue.cli.doctor.inventory import Inventory, Manager
 from pykueue.cli.doctor.live import from_server
-from pykueue.cli.doctor.table import examined
+from pykueue.cli.doctor.table import AFTER_SWITCH, examined
 from pykueue.kube.client.http import HttpKube
 from tests.fakes.tinyapi import TinyApi, status
 
@@ -144,7 +144,7 @@ async def test_a_cluster_without_mistakes(server: Cluster) -> None:
     inventory, narrowed = await read(server)
     findings, skipped = examined(inventory)
     assert findings == []
-    assert [one.id for one in skipped] == ["kind-not-queued"]
+    assert skipped == []
     assert narrowed == []
     assert inventory.manager is Manager.PYKUEUE
     assert inventory.installation.there is not None
@@ -191,6 +191,37 @@ async def test_a_server_without_kueue(server: Cluster) -> None:
     assert inventory.lacks_kueue
     server.unserved = ""
     assert not (await read(server))[0].lacks_kueue
+
+
+async def test_a_cluster_that_kueue_manages_learns_what_a_switch_would_change(server: Cluster) -> None:
+    deployment = server.objects["/apis/apps/v1/deployments"]["kueue-controller-manager"]
+    deployment["spec"]["template"]["spec"]["containers"] = [{"name": "manager", "command": ["/manager"]}]
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "train",
+        "uid": "u",
+        "controller": True,
+    }
+    for kind, version in (("JobSet", "jobset.x-k8s.io/v1alpha2"), ("Job", "batch/v1"), ("JobSet", "example.com/v1")):
+        tree = pending(f"of-{kind}-{len(version)}".lower(), "Workload is in the queue", "PendingEvaluation")
+        tree["metadata"]["ownerReferences"] = [owner | {"kind": kind, "apiVersion": version}]
+        server.put(f"{KUEUE}/workloads", tree)
+    server.put(f"{KUEUE}/resourceflavors", named("ResourceFlavor", "racks", spec={"topologyName": "dc"}))
+    settings = named("ConfigMap", "kueue-manager-config", "v1", namespace="kueue-system")
+    settings["data"] = {
+        "controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+        "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n"
+    }
+    server.put("/api/v1/configmaps", settings)
+    inventory, _ = await read(server)
+    assert inventory.manager is Manager.OTHER
+    findings, skipped = examined(inventory)
+    told = {one.id: one for one in findings if one.message.startswith(AFTER_SWITCH)}
+    assert told.keys() == {"kind-not-queued", "feature-unsupported", "configuration-invalid"}
+    assert told["kind-not-queued"].object == "JobSet default/train"
+    assert "(default/train)" in told["kind-not-queued"].message
+    assert {one.id for one in skipped} == {"crds-differ", "webhooks-differ"}
 
 
 async def test_a_user_of_one_namespace_gets_what_he_may_read(server: Cluster) -> None:

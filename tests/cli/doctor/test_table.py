@@ -1,5 +1,6 @@
 """Does each check of `pykueue doctor` find what it is for, and nothing in its absence?"""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -284,6 +285,26 @@ def test_a_server_of_another_manager_is_not_compared_with_ours() -> None:
     other = replace(wrong, manager=Manager.OTHER)
     assert "crds-differ" not in ids(other)
     assert "crds-differ" in [one.id for one in examined(other)[1]]
+
+
+def test_a_dump_shows_kinds_that_are_not_queued_by_the_owners_of_its_workloads() -> None:
+    owners = [
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "u", "controller": True},
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "v", "controller": True},
+    ]
+    items = [
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": f"w{number}", "namespace": "lab", "ownerReferences": [owner]},
+            "spec": {"queueName": "main", "podSets": []},
+        }
+        for number, owner in enumerate(owners)
+    ]
+    dump = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    found = from_files([("dump.yaml", dump.encode())], [])
+    assert found.others == (("JobSet", "lab/train"),)
+    assert "kind-not-queued" in ids(found)
 
 
 def test_kinds_without_any_manifest_are_taken_to_be_elsewhere() -> None:

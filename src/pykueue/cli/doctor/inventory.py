@@ -16,7 +16,6 @@ from pykueue.sim.manifests import Mistake, Object, View
 NOT_HERE: Final = "they require a cluster"
 """Why manifests, or the server of one machine, lack something that no user can add."""
 NOT_SERVED: Final = "the server does not serve"
-ONLY_IN_FILES: Final = "they apply to manifests only"
 SOME_WORKLOAD: Final = "some workload"
 """What manifests of queues alone lack; a server without workloads has none."""
 
@@ -107,11 +106,11 @@ class Inventory(Frozen):
     mistakes: tuple[tuple[Mistake, str], ...] = ()
     """What is wrong with objects, each with the id of its check."""
     others: tuple[tuple[str, str], ...] = ()
-    """Kind and name of objects of kinds that are not examined, and that name a queue."""
+    """Kind and name of jobs in queues, of kinds that are not queued here."""
     unread: Mapping[str, str] = {}
     """Kinds that could not be read, each with the reason.
 
-    Also what is no kind: `Date` and `Status` of a server, `Position` in line, and `JobKind`, jobs of other kinds.
+    Also what is no kind: `Date` and `Status` of a server, and `Position` in line.
     """
     queues: Mapping[str, model.ClusterQueue] = {}
     cohorts: Mapping[str, model.Cohort] = {}

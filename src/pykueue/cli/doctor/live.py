@@ -29,12 +29,12 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, parse_instant
 from pykueue.bridge import inbound
+from pykueue.bridge.options import unqueued_kinds
 from pykueue.bridge.sentences import condition, pending_text, shrinkable
 from pykueue.cli.doctor.facts import by_kind, with_engine, with_ids
 from pykueue.cli.doctor.inventory import (
     NOT_HERE,
     NOT_SERVED,
-    ONLY_IN_FILES,
     Installation,
     Inventory,
     Manager,
@@ -42,7 +42,7 @@ from pykueue.cli.doctor.inventory import (
     Wait,
     every,
 )
-from pykueue.cli.doctor.manifests import configuration
+from pykueue.cli.doctor.manifests import configuration, unqueued_owners
 from pykueue.cli.objects import each, everything
 from pykueue.cli.queues.plans import capacity
 from pykueue.cli.serverstate import UNAUTHORIZED
@@ -181,7 +181,6 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[
             judged += [] if one is None else [one]
     workloads = Workloads()
     await workloads.read(reading)
-    reading.unread["JobKind"] = ONLY_IN_FILES
     if greeting.local:
         reading.unread |= dict.fromkeys(("CustomResourceDefinition", HOOKS), NOT_HERE)
     inventory = Inventory(
@@ -199,6 +198,7 @@ async def from_server(kube: HttpKube, clock: Clock, *, namespace: str) -> tuple[
         },
         priorities=frozenset(workloads.priorities),
         classes=frozenset(workloads.classes),
+        others=tuple(sorted(workloads.others)),
         manager=Manager.PYKUEUE if greeting.local else await managed_by(reading),
         configurations=() if greeting.local else await configured(reading),
         installation=await installed(reading, greeting, judged),
@@ -254,6 +254,9 @@ class Workloads:
         self.waits: list[Wait] = []
         self.priorities: set[int] = set()
         self.classes: set[str] = set()
+        self.unqueued = unqueued_kinds(())
+        self.others: set[tuple[str, str]] = set()
+        """Kind and name of jobs whose kind is not queued here."""
 
     async def read(self, reading: Reading) -> None:
         """Read all Workloads, or those of this user's namespace."""
@@ -269,6 +272,7 @@ class Workloads:
         self.priorities.add(whole(tree, "spec", "priority") or 0)
         if text(tree, "spec", "priorityClassRef", "kind") == "WorkloadPriorityClass":
             self.classes.add(text(tree, "spec", "priorityClassRef", "name"))
+        self.others.update(unqueued_owners(tree, self.unqueued))
         told = condition(tree, WorkloadCondition.QUOTA_RESERVED)
         done = text(condition(tree, WorkloadCondition.FINISHED), "status") == "True"
         if done or text(told, "status") == "True" or member(tree, "spec", "active") is False:

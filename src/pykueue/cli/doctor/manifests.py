@@ -1,6 +1,6 @@
 """The inventory of manifests in files."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from pykueue.api.kueue import ClusterQueue
 from pykueue.api.names import GROUP, Label
 from pykueue.api.pods import Job
 from pykueue.api.priorityclass import PriorityClass
-from pykueue.api.trees import text
+from pykueue.api.trees import mappings, text
 from pykueue.api.workload import Workload
 from pykueue.bridge.options import unqueued_kinds
 from pykueue.bridge.sentences import condition
@@ -100,7 +100,17 @@ def sorted_out(
             ours.append(one)
         elif text(one.tree, "metadata", "labels", Label.QUEUE) and unqueued.get(kind) == version.rpartition("/")[0]:
             others.append((kind, key_of(one.tree)))
+        if kind == "Workload":
+            others += unqueued_owners(one.tree, unqueued)
     return ours, tuple(configurations), tuple(others)
+
+
+def unqueued_owners(workload: Tree, unqueued: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Kind and name of the owners of a Workload whose kind is in `unqueued`, which has the group of each."""
+    for _, owner in mappings(workload, "metadata", "ownerReferences"):
+        kind = text(owner, "kind")
+        if unqueued.get(kind) == text(owner, "apiVersion").rpartition("/")[0]:
+            yield kind, f"{text(workload, 'metadata', 'namespace')}/{text(owner, 'name')}"
 
 
 def configuration(where: str, source: bytes) -> ReadConfiguration:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pykueue.base.text import printable
-from pykueue.cli.doctor.inventory import NOT_HERE, ONLY_IN_FILES, Severity
+from pykueue.cli.doctor.inventory import NOT_HERE, Severity
 from pykueue.cli.doctor.table import CHECKS, SKIP, Finding, Skipped
 from pykueue.cli.formats import Column
 from pykueue.cli.tables import hanging, painted
@@ -65,7 +65,7 @@ def not_run(skipped: Sequence[Skipped], *, live: bool) -> Iterator[str]:
 def may_matter(one: Skipped, *, live: bool) -> bool:
     """Whether a user would want to know that a check was not run, whatever he asked for."""
     # Of manifests, which are seldom complete, only the errors that may be missed.
-    return one.why not in (SKIP, NOT_HERE, ONLY_IN_FILES) and (live or one.severity is Severity.ERROR)
+    return one.why not in (SKIP, NOT_HERE) and (live or one.severity is Severity.ERROR)
 
 
 def by_reason(skipped: Iterable[Skipped]) -> Iterable[tuple[str, list[str]]]:

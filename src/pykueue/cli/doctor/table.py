@@ -21,7 +21,9 @@ class Check(Frozen):
     needs: tuple[str, ...] = ()
     """Further kinds without which it would be wrong."""
     ours: bool = False
-    """Whether it compares with pykueue, and is of no use if another program manages the queues."""
+    """Whether it compares with an installed pykueue, and is of no use if another program manages the queues."""
+    swap: bool = False
+    """Whether it tells what pykueue does differently: of another program's queues, what a replacement would change."""
 
 
 class Finding(Frozen):
@@ -72,12 +74,12 @@ CHECKS: Final[dict[str, Check]] = {
     "request-never-fits": Check(requests.request_never_fits, ERROR, SOME_WORKLOAD, ("Workload",)),
     "localqueue-missing": Check(requests.localqueue_missing, ERROR, SOME_WORKLOAD, ("Workload", "LocalQueue")),
     "head-blocks": Check(requests.head_blocks, WARNING, QUEUE, ("Position",)),
-    "kind-not-queued": Check(requests.kind_not_queued, WARNING, "", ("JobKind",), ours=True),
+    "kind-not-queued": Check(requests.kind_not_queued, WARNING, "", ("Workload",), swap=True),
     "invalid-object": Check(installation.invalid_object, ERROR),
     "deprecated-version": Check(installation.deprecated_version, WARNING),
-    "feature-unsupported": Check(installation.feature_unsupported, ERROR, ours=True),
-    "configuration-invalid": Check(installation.configuration_invalid, ERROR, "", ("ConfigMap",), ours=True),
-    "configuration-differs": Check(installation.configuration_differs, WARNING, "", ("ConfigMap",), ours=True),
+    "feature-unsupported": Check(installation.feature_unsupported, ERROR, swap=True),
+    "configuration-invalid": Check(installation.configuration_invalid, ERROR, "", ("ConfigMap",), swap=True),
+    "configuration-differs": Check(installation.configuration_differs, WARNING, "", ("ConfigMap",), swap=True),
     "crds-differ": Check(installation.crds_differ, ERROR, "", ("CustomResourceDefinition",), ours=True),
     "webhooks-differ": Check(installation.webhooks_differ, WARNING, "", ("WebhookConfiguration",), ours=True),
     "manager-absent": Check(installation.manager_absent, ERROR, "", ("Status",)),
@@ -85,6 +87,8 @@ CHECKS: Final[dict[str, Check]] = {
 }
 """By id. Ids are stable: scripts ignore findings by them, and docs/doctor.md has a section for each."""
 SKIP: Final = "--skip"
+AFTER_SWITCH: Final = "after a switch to pykueue: "
+"""How findings begin about what pykueue does differently, while Kueue manages the queues."""
 RANK: Final = (ERROR, WARNING, NOTE)
 
 
@@ -103,12 +107,13 @@ def examined(inventory: Inventory, skip: Collection[str] = ()) -> tuple[list[Fin
         elif why := reason_not_to(check, inventory):
             skipped.append(Skipped(name, check.severity, why))
         else:
+            before = AFTER_SWITCH if check.swap and inventory.manager is Manager.OTHER else ""
             findings += (
                 Finding(
                     name,
                     one.severity or check.severity,
                     one.object,
-                    one.message,
+                    f"{before}{one.message}",
                     one.remedy,
                     f"{PAGE}#{name}",
                     one.where or where.get(one.object, ""),
