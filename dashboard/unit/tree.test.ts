@@ -68,7 +68,9 @@ test("another order keeps cohorts above what is in them", () => {
 });
 
 test("totals count a cohort once, not its queues again", () => {
-  assert.deepEqual(totals(treeOf(ROWS)), [{ resource: "cpu", unit: "cpu", nominal: 32_000, used: 21_000 }]);
+  assert.deepEqual(totals(treeOf(ROWS)), [
+    { resource: "cpu", unit: "cpu", nominal: 32_000, used: 21_000, known: true },
+  ]);
 });
 
 test("the parts of a bar fill what is used, and mark where the quota ends", () => {
@@ -80,4 +82,9 @@ test("the parts of a bar fill what is used, and mark where the quota ends", () =
   });
   assert.deepEqual(partsOf(usage({ nominal: 10, used: 5, lent: 2 })), { own: 30, borrowed: 0, lent: 20, quota: 100 });
   assert.deepEqual(partsOf(usage({ nominal: 0, used: 0 })), { own: 0, borrowed: 0, lent: 0, quota: 100 });
+});
+
+test("a quota that may not be read is not one of 0", () => {
+  const known = (nominal: number | null): boolean[] => totals(treeOf([usage({ nominal })])).map((total) => total.known);
+  assert.deepEqual([known(null), known(0), known(8000)], [[false], [true], [true]]);
 });

@@ -78,6 +78,17 @@ def test_a_job_shows_why_it_waits_and_its_life(open_page: Open) -> None:
     expect(page.get_by_text("by Job speech/train-a")).to_be_visible()
 
 
+def test_a_job_says_why_the_scheduler_did_not_answer(open_page: Open, server: DevServer) -> None:
+    page = open_page("#/job/vision/pretrain-large")
+    answer = {"lines": [], "object": {"tree": {"code": "x", "text": "PENDING: no room"}}}
+    note = "the manager does not respond; showing the state of the object instead"
+    page.route("**/explain?*", lambda route: route.fulfill(json=answer | {"note": note}))
+    page.reload()
+    why = page.get_by_role("region", name="Why", exact=True)
+    expect(why).to_contain_text("PENDING: no room")
+    expect(why).to_contain_text(note)
+
+
 def test_a_job_shows_its_objects_and_its_output(open_page: Open) -> None:
     page = open_page("#/job/vision/augment")
     expect(page.get_by_role("tabpanel")).to_contain_text("augment-x7k2p")
