@@ -99,7 +99,7 @@ def test_a_user_with_few_rights_sees_his_queues_and_what_is_left_out(tmp_path: P
         ["main", "-", "2", "1"],
     ]
     notes = [line.partition(": ")[2].partition(":")[0] for line in done.stderr.splitlines()]
-    assert notes == ["the cluster is omitted", "quotas are omitted", "only namespace default is shown"]
+    assert notes == ["the machine is omitted", "quotas are omitted", "only namespace default is shown"]
 
 
 def test_a_preemptor_that_is_gone_is_named_by_the_event(kueue: Kueue) -> None:
@@ -191,6 +191,21 @@ def test_a_cluster_has_the_sum_of_its_nodes_and_queues_of_its_own() -> None:
     lines = list(shown(ServerState("2 nodes, 8 cpu", "", (), (), cluster=True)))
     assert lines[0] == "cluster: 2 nodes, 8 cpu"
     assert "pykueue create clusterqueue NAME" in lines[-1]
+
+
+def test_status_knows_a_cluster_by_the_jobs_that_it_does_not_list(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response | None:
+        return status(404, "NotFound") if request.path.startswith("/apis/pykueue.io/") else None
+
+    with in_background() as api:
+        api.accident = answer
+        api.objects["nodes"] = {
+            name: {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4"}}} for name in "ab"
+        }
+        done = asked(api, tmp_path, "status")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1] == "cluster: 2 nodes, 8 cpu"
+    assert "pykueue create clusterqueue NAME" in done.stdout
 
 
 def test_a_long_line_of_waiters_is_cut() -> None:
