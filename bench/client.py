@@ -23,9 +23,10 @@ from pykueue.api.workload import Workload
 from pykueue.base.clock import SystemClock
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, Fixed
+from pykueue.kube.client.direct import Direct
 from pykueue.kube.client.http import HttpKube
 from pykueue.kube.client.proxied import Proxied
-from pykueue.kube.client.transport import Direct, Transport
+from pykueue.kube.client.transport import Transport
 from pykueue.kube.informer import Informer
 from pykueue.kube.port import WORKLOADS, Patch
 from tests.plane.keys import Authority

@@ -92,8 +92,9 @@ def test_what_nobody_answers_leaves_its_quota_to_others_and_comes_back(office: O
     controller = office.opens(hold=2, again=2)
     try:
         office.submit("patient")
-        kept = office.workload("patient", lambda tree: holds(tree, "Evicted"), "sent away")
-        assert "admission" not in kept["status"]
+        kept = office.workload(
+            "patient", lambda tree: holds(tree, "Evicted") and "admission" not in tree["status"], "sent away"
+        )
         assert condition(kept, "Evicted")["message"].startswith(
             'Evicted due to AdmissionCheck in Retry state: "approval" (not approved within 2 s;'
         )

@@ -111,9 +111,8 @@ def refused_pod(site: Site, name: str) -> bool:
 
 def some_pods(site: Site, name: str) -> list[Tree]:
     """One of the pods of a Job, if there are any: on a full disk, a long list breaks off if much changes meanwhile."""
-    found: list[Tree] = site.call("GET", f"/api/v1/namespaces/default/pods?limit=1&labelSelector=job-name%3D{name}")[1][
-        "items"
-    ]
+    code, answer = site.call("GET", f"/api/v1/namespaces/default/pods?limit=1&labelSelector=job-name%3D{name}")
+    found: list[Tree] = answer["items"] if code == 200 else [answer]
     return found
 
 

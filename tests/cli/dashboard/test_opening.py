@@ -16,15 +16,15 @@ ADDRESS = "http://127.0.0.1:8080/ui/enter"
 def test_the_file_is_private_and_sends_the_code_by_post(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     opening = OpeningFile.in_runtime_folder(str(tmp_path))
-    path = opening.write(ADDRESS, "abc")
+    path = opening.write(ADDRESS, "SECRET")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     # A runtime folder that others can enter is not used.
     assert (tmp_path in path.parents) == (mode == 0o700)
     text = path.read_text()
     assert re.search(rf'<form method="post" action="{ADDRESS}">', text)
-    assert 'name="code" value="abc"' in text
-    assert "abc" not in str(path)
+    assert 'name="code" value="SECRET"' in text
+    assert "SECRET" not in str(path), "its random name has small letters only"
     second = opening.write(ADDRESS, "def")
     assert not path.exists()
     opening.close()
@@ -39,7 +39,7 @@ def test_a_folder_that_another_could_have_made_is_not_used(tmp_path: Path) -> No
     elsewhere.chmod(0o777)
     (tmp_path / "pykueue-dashboard").symlink_to(elsewhere)
     opening = OpeningFile.in_runtime_folder(str(tmp_path))
-    path = opening.write(ADDRESS, "abc")
+    path = opening.write(ADDRESS, "SECRET")
     assert tmp_path not in path.parents
     assert os.listdir(elsewhere) == []
     opening.close()

@@ -376,7 +376,7 @@ def use_table(found: Report) -> list[str]:
 
 def still_waiting(found: Report, *, colour: bool) -> Iterator[str]:
     """Unfinished workloads, with the reason and what would help."""
-    names = short_names([one.name for one in found.lines])
+    names = short_names([one.name for one in found.jobs])
     yield "Not finished:"
     for one in found.waiting:
         state = painted(one.state, "yellow", on=colour)

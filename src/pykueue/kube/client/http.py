@@ -16,7 +16,8 @@ from pykueue.base.units import MICROS, Moment
 from pykueue.kube.client.answers import error_of, seconds_of, status_of, unprocessed
 from pykueue.kube.client.connection import Connection
 from pykueue.kube.client.credentials import Credential, CredentialError
-from pykueue.kube.client.transport import Direct, LostError, Request, Response, Stream, Transport, UnsentError
+from pykueue.kube.client.direct import Direct
+from pykueue.kube.client.transport import LostError, Request, Response, Stream, Transport, UnsentError
 from pykueue.kube.port import (
     STATUS,
     DeniedError,

@@ -6,16 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from pykueue.kube.client import transport
-from pykueue.kube.client.transport import (
-    GATHER_CALLS,
-    GATHER_PART,
-    GATHER_SECONDS,
-    Direct,
-    LostError,
-    Request,
-    UnsentError,
-)
+from pykueue.kube.client import direct as connections
+from pykueue.kube.client.direct import GATHER_CALLS, GATHER_PART, GATHER_SECONDS, Direct
+from pykueue.kube.client.transport import CONNECTIONS_MAX, LostError, Request, UnsentError
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -129,7 +122,7 @@ async def test_a_connection_that_says_close_is_not_used_again() -> None:
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.01)
     async with connected(answering(OK, OK)) as (peer, direct):
         await direct.exchange(request())
         await asyncio.sleep(0.05)
@@ -138,7 +131,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch
 
 
 async def test_only_so_many_calls_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 3)
     async with connected(answering(*[OK] * 12)) as (peer, direct):
         answers = await asyncio.gather(*(direct.exchange(request()) for _ in range(12)))
         assert len(answers) == 12
@@ -173,7 +166,7 @@ async def test_a_connection_that_ends_after_sending_is_a_loss(answer: bytes) -> 
 
 
 async def test_an_answer_that_does_not_come_in_time_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "CALL_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "CALL_SECONDS", 0.05)
 
     def silent(peer: Peer) -> Talk:
         async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -199,7 +192,7 @@ async def test_responses_are_gathered_while_many_calls_are_in_flight(
     monkeypatch: pytest.MonkeyPatch, gathers: bool, calls: int, pauses: bool
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(transport, "block", slept.append)
+    monkeypatch.setattr(connections, "block", slept.append)
     all_here = asyncio.Event()
 
     def together(peer: Peer) -> Talk:
@@ -220,7 +213,7 @@ async def test_responses_are_gathered_while_many_calls_are_in_flight(
 
 async def test_a_pause_is_short_however_long_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(transport, "block", slept.append)
+    monkeypatch.setattr(connections, "block", slept.append)
     direct = Direct("http://localhost", gathers=True)
     direct.calls, direct.latency = GATHER_CALLS, 30.0
     direct.gather()
@@ -277,14 +270,14 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
         return speak
 
     async with connected(silent) as (peer, direct):
-        calls = [asyncio.create_task(direct.exchange(request())) for _ in range(transport.CONNECTIONS_MAX + 2)]
-        while len(peer.heads) < transport.CONNECTIONS_MAX:
+        calls = [asyncio.create_task(direct.exchange(request())) for _ in range(CONNECTIONS_MAX + 2)]
+        while len(peer.heads) < CONNECTIONS_MAX:
             await asyncio.sleep(0.01)
         await direct.close()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert sorted(type(outcome).__name__ for outcome in outcomes[-2:]) == ["UnsentError"] * 2
         assert all(isinstance(outcome, LostError) for outcome in outcomes[:-2])
-        assert len(peer.heads) == transport.CONNECTIONS_MAX
+        assert len(peer.heads) == CONNECTIONS_MAX
 
 
 async def test_a_stream_that_falls_silent_is_ended() -> None:
