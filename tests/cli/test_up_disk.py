@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -116,6 +117,16 @@ def some_pods(site: Site, name: str) -> list[Tree]:
     return found
 
 
+def filled(path: Path) -> None:
+    """Let a file take the whole disk, and what supervisors that end give back a moment later."""
+    with path.open("ab", buffering=0) as file:
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            sleep(0.5)
+
+
 def test_a_job_whose_pods_fill_the_database_is_stopped_in_time_and_can_be_deleted(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "64m"), machine_in(tmp_path / "disk") as machine:
         machine.up("--on-stop", "terminate")
@@ -131,9 +142,7 @@ def test_a_job_whose_pods_fill_the_database_is_stopped_in_time_and_can_be_delete
         site.client.close()
         # Whatever is left, somebody takes: a start needs the space that is kept for it.
         machine.run("down")
-        with (tmp_path / "disk" / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
+        filled(tmp_path / "disk" / "filler")
         done = machine.up("--on-stop", "terminate")
         assert "Note: the disk of the data directory is full except for the space reserved" in done.stdout
         site = Site(machine)
