@@ -137,7 +137,7 @@ def test_a_user_with_few_rights_sees_what_he_may_and_what_is_left_out(team: Team
     table, told = user.asks("status")
     assert f"  {team.namespace}/third in main: needs 1 more cpu" in table.splitlines()
     left_out = [line.partition(": ")[2].partition(":")[0] for line in told.splitlines()]
-    assert left_out[:2] == ["the machine is omitted", "quotas are omitted"]
+    assert left_out[:2] == ["the cluster is omitted", "quotas are omitted"]
     table, told = user.asks("logs first", code=1)
     assert (table, told.endswith(f": list pods {team.namespace}: {no_pods}")) == ("", True)
 
