@@ -12,7 +12,16 @@ from pykueue.api.core import ObjectMeta
 from pykueue.base.clock import ManualClock
 from pykueue.base.units import Instant
 from pykueue.controllers import events
-from pykueue.controllers.events import BUFFER_BYTES, NOTE_BYTES_MAX, WAITING_BYTES, WRITERS, Recorder, cut, ref
+from pykueue.controllers.events import (
+    BUFFER_BYTES,
+    NOTE_BYTES_MAX,
+    SERIES_IDLE,
+    WAITING_BYTES,
+    WRITERS,
+    Recorder,
+    cut,
+    ref,
+)
 from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError, Ref
 from tests.fakes.faulty import Faulty, Object, settle
 
@@ -189,6 +198,20 @@ async def test_an_event_that_waits_continues_its_series_however_many_others_foll
         await settle()
         assert len(said.events()) == 10
         assert said.events()[0]["series"]["count"] == 2
+
+
+async def test_an_event_that_waits_longer_than_a_series_may_rest_is_not_lost() -> None:
+    said = Said()
+    for _ in range(2):
+        said.recorder.normal(ABOUT, "A", "one", "kueue")
+        said.clock.time = Instant(said.clock.time + SERIES_IDLE + 1)
+    size = said.recorder.waiting[next(iter(said.recorder.waiting))].size
+    assert (len(said.recorder.waiting), said.recorder.waiting_bytes) == (1, size)
+    task = asyncio.ensure_future(said.recorder.run())
+    await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [event["series"]["count"] for event in said.events()] == [2]
 
 
 async def test_events_that_wait_when_the_time_to_stop_is_over_are_counted_as_dropped(

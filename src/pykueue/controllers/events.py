@@ -158,7 +158,7 @@ class Recorder:
             note if by_note else "",
         )
         known = self.waiting.get(key) or self.recent.get(key)
-        if known is not None and moment - known.occurred <= SERIES_IDLE:
+        if known is not None and (key in self.waiting or moment - known.occurred <= SERIES_IDLE):
             if key in self.recent:
                 self.recent.move_to_end(key)
             known.count += 1
@@ -196,7 +196,7 @@ class Recorder:
         self.waiting_bytes += series.size
         self.news.set()
 
-    def next(self) -> EventSeries:
+    def take_first(self) -> EventSeries:
         """Take the Event that has waited longest."""
         series = self.waiting.pop(next(iter(self.waiting)))
         self.waiting_bytes -= series.size
@@ -230,7 +230,7 @@ class Recorder:
                 writer.cancel()
             await asyncio.gather(*late, return_exceptions=True)
             while self.waiting:
-                self.drop(self.next(), "this process stops")
+                self.drop(self.take_first(), "this process stops")
 
     def settle_series(self) -> None:
         """Queue the series that have continued since they were written."""
@@ -242,7 +242,7 @@ class Recorder:
         """Write queued Events one after the other."""
         while True:
             while self.waiting:
-                await self.write(self.next())
+                await self.write(self.take_first())
             if self.stopping:
                 return
             self.news.clear()
