@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from bench.provisioning import NAMESPACE, OBJECT, EventSeen, followed, named
+from bench.provisioning import NAMESPACE, EventSeen, admitted_by, followed, named, workload
 from bench.race.contenders import ROOT, split
 from pykueue.base.clock import SystemClock
 from pykueue.kube.client.http import HttpKube
@@ -65,13 +65,6 @@ def surroundings() -> list[dict[str, Any]]:
     ]
 
 
-def workload(name: str) -> bytes:
-    """A Workload of one pod."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    pods = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}, "name": "main", "count": 1}
-    return msgspec.json.encode(named("Workload", name, {"queueName": "queue", "podSets": [pods]}, NAMESPACE))
-
-
 @contextmanager
 def managing(tree: Path, kubeconfig: Path, folder: Path) -> Iterator[None]:
     """The manager of a checkout, until the block ends."""
@@ -93,12 +86,7 @@ def managing(tree: Path, kubeconfig: Path, folder: Path) -> Iterator[None]:
 async def until_admitted(events: AsyncIterator[EventSeen], name: str) -> None:
     """Return when the watch shows that a Workload is admitted."""
     async for event in events:
-        if event.type not in ("ADDED", "MODIFIED"):
-            continue
-        seen = OBJECT.decode(event.object)
-        if seen.metadata.name == name and any(
-            one.type == "Admitted" and one.status == "True" for one in seen.status.conditions
-        ):
+        if admitted_by(event) == name:
             return
 
 
@@ -109,7 +97,7 @@ async def admissions(kube: Kube, label: str, count: int) -> list[float]:
         for number in range(count + 1):
             name = f"{label}-{number}"
             begin = perf_counter()
-            await kube.create(WORKLOADS, workload(name), NAMESPACE)
+            await kube.create(WORKLOADS, workload(name, "queue"), NAMESPACE)
             await until_admitted(events, name)
             found.append(perf_counter() - begin)
             await asyncio.sleep(PAUSE_SECONDS)

@@ -134,17 +134,22 @@ def surroundings(count: int) -> list[dict[str, Any]]:
     return found
 
 
-def workload(number: int) -> bytes:
+def workload(name: str, queue: str) -> bytes:
     """A Workload of one pod."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     pods = {"restartPolicy": "Never", "containers": [container]}
     spec = {
-        "queueName": f"queue-{number % QUEUES}",
+        "queueName": queue,
         "active": True,
         "priority": 0,
         "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}],
     }
-    return msgspec.json.encode(named("Workload", f"workload-{number}", spec, NAMESPACE))
+    return msgspec.json.encode(named("Workload", name, spec, NAMESPACE))
+
+
+def numbered(number: int) -> bytes:
+    """One of the Workloads, in one of the queues."""
+    return workload(f"workload-{number}", f"queue-{number % QUEUES}")
 
 
 def granted() -> bytes:
@@ -196,16 +201,24 @@ async def autoscale(kube: Kube) -> None:
                 asked.put_nowait(name)
 
 
+def admitted_by(event: EventSeen) -> str:
+    """The name of the Workload that an event shows as admitted; empty for any other event."""
+    if event.type not in ("ADDED", "MODIFIED"):
+        return ""
+    seen = OBJECT.decode(event.object)
+    is_admitted = any(one.type == "Admitted" and one.status == "True" for one in seen.status.conditions)
+    return seen.metadata.name if is_admitted else ""
+
+
 async def admitted(kube: Kube, count: int) -> None:
     """Return when this many Workloads are admitted."""
     done: set[str] = set()
     async for event in followed(kube, WORKLOADS):
-        if event.type in ("ADDED", "MODIFIED"):
-            seen = OBJECT.decode(event.object)
-            if any(one.type == "Admitted" and one.status == "True" for one in seen.status.conditions):
-                done.add(seen.metadata.name)
-                if len(done) == count:
-                    return
+        name = admitted_by(event)
+        if name:
+            done.add(name)
+            if len(done) == count:
+                return
 
 
 async def race(kubeconfig: Path, count: int) -> float:
@@ -217,7 +230,7 @@ async def race(kubeconfig: Path, count: int) -> float:
             ends = tasks.create_task(admitted(kube, count))
             await asyncio.sleep(1.0)
             begin = perf_counter()
-            await at_once(count, lambda number: kube.create(WORKLOADS, workload(number), NAMESPACE), CREATES)
+            await at_once(count, lambda number: kube.create(WORKLOADS, numbered(number), NAMESPACE), CREATES)
             await ends
             took = perf_counter() - begin
             answers.cancel()

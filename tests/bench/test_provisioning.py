@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.provisioning import WALL, WRITES, best, judged, kept, workload
+from bench.provisioning import WALL, WRITES, best, judged, kept, numbered
 from bench.provisioning import Figures as Run
 from pykueue.api.codec import decode_as
 from pykueue.api.workload import Workload
@@ -41,5 +41,5 @@ def test_alone_nobody_is_judged() -> None:
 
 
 def test_its_workloads_can_be_read() -> None:
-    seen = decode_as(Workload, workload(23))
+    seen = decode_as(Workload, numbered(23))
     assert (seen.name, seen.spec.queue_name) == ("workload-23", "queue-3")

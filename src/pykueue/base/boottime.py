@@ -1,6 +1,6 @@
 """Elapsed time and the date: the only module that uses the machine's clocks.
 
-It imports nothing but `time`, because every supervisor process loads it.
+It imports next to nothing, because every supervisor process loads it.
 """
 
 import time

@@ -198,6 +198,7 @@ class Reader:
         self.run_times = RunTimesTable(setting.learned)
         self.trusted: list[str] = []
         self.places: dict[str, manifest.Place] = {}
+        self.around: dict[str, inbound.Surroundings] = {}
         self.pod_sets: dict[tuple[model.PodSet, ...], tuple[model.PodSet, ...]] = {}
         self.shapes: dict[tuple[int, object], tuple[Workload, model.Workload]] = {}
         """The Workload for a Job of each shape and class, in a like namespace: as it is stored, and for the engine."""
@@ -326,6 +327,18 @@ class Reader:
             self.intake.queueless,
         )
 
+    def surroundings(self, namespace: str) -> inbound.Surroundings:
+        """What the Workloads of a namespace depend on, which is all read by now."""
+        if namespace not in self.around:
+            ranges = self.limit_ranges.get(namespace, ())
+            self.around[namespace] = inbound.Surroundings(
+                self.intake.resources,
+                tuple(sorted(ranges, key=lambda found: found.metadata.name or "")),
+                self.runtime_classes,
+                self.intake.boosts,
+            )
+        return self.around[namespace]
+
     def take_job(self, one: Object, job: Job, mistakes: list[Mistake]) -> None:
         """Read a Job as the workload that is queued for it; those of Jobs of one shape differ in names and queues."""
         place = self.place(one.namespace)
@@ -357,19 +370,13 @@ class Reader:
 
     def take_workload(self, one: Object, tree: Tree, mistakes: list[Mistake]) -> tuple[Workload, model.Workload] | None:
         """Read a Workload and how its job behaves; returns it as it is stored and as the engine knows it."""
-        around = inbound.Surroundings(
-            self.intake.resources,
-            tuple(sorted(self.limit_ranges.get(one.namespace, ()), key=lambda found: found.metadata.name or "")),
-            self.runtime_classes,
-            self.intake.boosts,
-        )
         try:
             view = decode_as(Workload, defaults(Workload, tree))
         except DecodeError as error:
             mistakes.append(Mistake(one.document.where, str(error), one.document.called))
             return None
         view = replace(view, metadata=replace(view.metadata, namespace=one.namespace))
-        workload = inbound.workload(view, around)
+        workload = inbound.workload(view, self.surroundings(one.namespace))
         # The engine compares equal pod sets sooner if they are the same object.
         pod_sets = self.pod_sets.setdefault(workload.pod_sets, workload.pod_sets)
         uid = workload.uid or made_up_uid("Workload", workload.key)

@@ -9,6 +9,7 @@ import pytest
 from pykueue.kube.client import direct as connections
 from pykueue.kube.client.direct import GATHER_CALLS, GATHER_PART, GATHER_SECONDS, Direct
 from pykueue.kube.client.transport import CONNECTIONS_MAX, LostError, Request, UnsentError
+from tests.kube.client.listening import listening
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -26,13 +27,9 @@ class Peer:
 
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator["Peer"]:
-        server = await asyncio.start_server(self.meet, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with listening(self.meet) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
-            await server.wait_closed()
 
     async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

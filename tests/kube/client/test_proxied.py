@@ -15,6 +15,7 @@ from pykueue.kube.client.http import HttpKube
 from pykueue.kube.port import ConflictError, GoneError, NotLeadingError, Patch, UnansweredError
 from tests.clocks import SkippingClock
 from tests.fakes.tinyapi import THINGS, TinyApi, status, thing
+from tests.kube.client.listening import listening
 from tests.kube.client.test_connection import serving
 from tests.plane.keys import Authority
 
@@ -29,13 +30,9 @@ class Proxy:
 
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator["Proxy"]:
-        server = await asyncio.start_server(self.meet, "127.0.0.1", 0)
-        self.url = f"http://user:word@127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with listening(self.meet) as port:
+            self.url = f"http://user:word@127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
-            await server.wait_closed()
 
     async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -50,7 +50,7 @@ class JobsChange(Frozen):
     trouble: str = ""
     """Why the rows are out of date; empty if they are not."""
     alert: str = ""
-    """That no manager runs; empty if one does, or nobody knows."""
+    """A warning that no manager is running; empty if one is, or the Lease cannot be read."""
 
 
 async def job_changes(kube: HttpKube, clock: Clock, home: str) -> AsyncIterator[JobsChange]:

@@ -39,7 +39,7 @@ class LeaderWatch:
         """The last renewal, and when it was seen first."""
 
     async def note(self) -> str:
-        """A note that no manager leads; empty if one does, or nobody knows."""
+        """A note that no manager leads; empty if one does, or the Lease cannot be read."""
         found = await leadership(self.kube)
         if found is None:
             self.seen = None

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from math import inf
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -186,11 +187,6 @@ class LineStream:
         """The status code."""
         return self.answer.status
 
-    @property
-    def retry_after(self) -> str:
-        """The value of the Retry-After header."""
-        return self.header("Retry-After")
-
     def header(self, name: str) -> str:
         """The value of a header; empty if absent."""
         return self.answer.headers.get(name.lower().encode("latin-1"), b"").decode("latin-1")
@@ -316,18 +312,8 @@ class Direct:
 
     async def dial(self) -> Dialled:
         """A new connection for another protocol than HTTP."""
-        try:
-            async with timeout(CONNECT_SECONDS):
-                reader, writer = await asyncio.open_connection(
-                    self.host,
-                    self.port,
-                    ssl=self.tls if self.encrypted else None,
-                    server_hostname=self.server_name if self.encrypted else None,
-                )
-        except TimeoutError:
-            raise UnsentError(f"{self.authority} cannot be reached within {CONNECT_SECONDS:.0f} s") from None
-        except OSError as error:
-            raise UnsentError(f"{self.authority} cannot be reached: {error}") from error
+        async with self.connecting() as (tls, name):
+            reader, writer = await asyncio.open_connection(self.host, self.port, ssl=tls, server_hostname=name)
         return Dialled(reader, writer, self.authority, self.prefix)
 
     def send(self, line: Line, request: Request) -> None:
@@ -365,20 +351,22 @@ class Direct:
         """A new connection."""
         if self.closed:
             raise UnsentError("the connections are closed")
+        async with self.connecting() as (tls, name):
+            _, line = await self.loop.create_connection(
+                lambda: Line(self), self.host, self.port, ssl=tls, server_hostname=name
+            )
+        return line
+
+    @contextlib.asynccontextmanager
+    async def connecting(self) -> AsyncIterator[tuple[ssl.SSLContext | None, str | None]]:
+        """The TLS settings and the server name of a new connection, whose failure is an `UnsentError`."""
         try:
             async with timeout(CONNECT_SECONDS):
-                _, line = await self.loop.create_connection(
-                    lambda: Line(self),
-                    self.host,
-                    self.port,
-                    ssl=self.tls if self.encrypted else None,
-                    server_hostname=self.server_name if self.encrypted else None,
-                )
+                yield (self.tls, self.server_name) if self.encrypted else (None, None)
         except TimeoutError:
             raise UnsentError(f"{self.authority} cannot be reached within {CONNECT_SECONDS:.0f} s") from None
         except OSError as error:
             raise UnsentError(f"{self.authority} cannot be reached: {error}") from error
-        return line
 
     def gather(self) -> None:
         """Pause the loop for a moment while the server is busy, so that more responses and watch events arrive.

@@ -311,7 +311,7 @@ class HttpKube:
                     stream.close()
             except (UnsentError, LostError) as error:
                 raise UnansweredError(call.what, 0, "ConnectionLost", str(error)) from error
-            retry_after = seconds_of(stream.retry_after)
+            retry_after = seconds_of(stream.header("Retry-After"))
             if not unprocessed(stream.status, retry_after) or tries >= TRIES_MAX:
                 raise error_of(call.what, stream.status, status_of(stream.status, body))
             await self.pause(tries, retry_after)

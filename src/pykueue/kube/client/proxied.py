@@ -34,11 +34,6 @@ class ProxiedStream:
         """The status code."""
         return self.response.status
 
-    @property
-    def retry_after(self) -> str:
-        """The value of the Retry-After header."""
-        return self.header("Retry-After")
-
     def header(self, name: str) -> str:
         """The value of a header; empty if absent."""
         return self.response.headers.get(name, "")

@@ -65,10 +65,6 @@ class Stream(Protocol):
     def status(self) -> int:
         """The status code."""
 
-    @property
-    def retry_after(self) -> str:
-        """The value of the Retry-After header."""
-
     def header(self, name: str) -> str:
         """The value of a header; empty if absent."""
 
