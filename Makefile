@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-FILE ?= tests/parity/classic.jsonl.gz
+FILE ?= tests/parity/classic.jsonl.gz tests/parity/fair.jsonl.gz
 FILES ?= examples/demo/*.yaml
 ARGS ?=
 WORLD ?= small
@@ -53,7 +53,7 @@ machine: .venv/.stamp ## run the Hypothesis state machines with many examples
 	PYKUEUE_HYPOTHESIS=long $(BIN)/python -m pytest -q tests/machine $(ARGS)
 
 parity: .venv/.stamp ## replay recorded decisions of Kueue (FILE=x.jsonl.gz for another recording)
-	$(BIN)/python -m tests.parity.replay $(FILE)
+	for file in $(FILE); do $(BIN)/python -m tests.parity.replay $$file || exit 1; done
 
 facts: .venv/.stamp ## list the facts of the specification with their stories, and the modules with their tests
 	$(BIN)/python -m tests.facts

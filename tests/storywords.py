@@ -249,7 +249,7 @@ def sort_words(words: Iterable[str], known: Iterable[str], what: str) -> tuple[d
 
 def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> ClusterQueue:
     """A ClusterQueue; what is not written stays as it was, quota as a whole."""
-    several = ("checks", "namespaces", "terminating")
+    several = ("checks", "namespaces", "terminating", "weight")
     said, amounts = sort_words(words, [*QUEUE_WORDS, *several], "a queue")
     tree = msgspec.to_builtins(before or ClusterQueue(name, namespaces=Selector()))
     if amounts:
@@ -264,6 +264,8 @@ def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> C
                 tree[part] = text_or_none(value)
     if "terminating" in said:
         tree["terminating"] = said["terminating"][-1] == "true"
+    if "weight" in said:
+        tree["weight"] = float(said["weight"][-1])
     if "checks" in said:
         rules = [check.partition("@") for check in said["checks"] if check != "none"]
         tree["checks"] = [
@@ -280,8 +282,10 @@ def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> C
 
 def cohort(name: str, words: list[str], before: Cohort | None) -> Cohort:
     """A cohort; what is not written stays as it was, quota as a whole."""
-    said, amounts = sort_words(words, ["parent"], "a cohort")
+    said, amounts = sort_words(words, ["parent", "weight"], "a cohort")
     found = before or Cohort(name)
+    if "weight" in said:
+        found = replace(found, weight=float(said["weight"][-1]))
     if "parent" in said:
         found = replace(found, parent=text_or_none(said["parent"][-1]))
     return replace(found, quotas=quotas(amounts)) if amounts else found

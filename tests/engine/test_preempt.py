@@ -48,7 +48,7 @@ class Scene:
         self.asked = {self.forest.flavors.id(*pair): amount for pair, amount in preemptor.usage}
         self.snapshot = Snapshot(self.forest)
         mine = self.forest.queues[preemptor.queue]
-        self.search = Search(self.snapshot, mine, self.item(preemptor), NOW)
+        self.search = Search(self.snapshot, mine, self.item(preemptor), NOW, Options())
         self.selection = NOTHING
 
     def item(self, holder: Holder) -> Item:

@@ -43,7 +43,7 @@ def queue(*holders: Item) -> QuotaNode:
 
 def searched(policy: Policy, preemptor: Item, node: QuotaNode) -> list[str]:
     """The holders that a search yields, in the order of their names."""
-    search = Search(Snapshot(Forest()), node, preemptor, Instant(0))
+    search = Search(Snapshot(Forest()), node, preemptor, Instant(0), Options())
     return sorted(holder.uid for holder in search.holders(node, policy, frozenset((CPU,))))
 
 

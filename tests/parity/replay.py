@@ -27,6 +27,7 @@ Record = dict[str, Any]
 
 KUEUE_0_19 = replace(model.KUEUE_SETTING, recompute_overlap=False, pods_ready=None)
 """What the recordings ran under: two gates of 0.20 did not exist, and waitForPodsReady was off."""
+BOTH_STRATEGIES = (model.ShareStrategy.FINAL, model.ShareStrategy.INITIAL)
 CHUNK = 8
 
 
@@ -42,6 +43,8 @@ class Replay:
 
     def __init__(self, scenario: Record, options: model.Options) -> None:
         self.scenario = scenario
+        if scenario.get("fairSharing"):
+            options = replace(options, fair_sharing=BOTH_STRATEGIES)
         self.engine = Engine(options)
         self.now: Instant = parse_instant(scenario["start"])
         self.engine.observe(Seen(model.Namespace("default")))

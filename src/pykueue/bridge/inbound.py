@@ -14,7 +14,7 @@ from pykueue.api.pods import LimitRange, PodSpec, RuntimeClass, TemplateError, d
 from pykueue.api.rules.rule import Context
 from pykueue.api.rules.workload_spec import boost_is_number, boost_not_empty
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
+from pykueue.base.units import NANO, Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
 from pykueue.bridge.limits import adjusted, problem
 from pykueue.bridge.requests import ResourceConfig, counted, pod_requests
 from pykueue.bridge.shape import selection, shape_key
@@ -147,7 +147,13 @@ def quotas(groups: Iterable[kueue.ResourceGroup]) -> tuple[model.Quota, ...]:
 
 def cohort(seen: kueue.Cohort) -> model.Cohort:
     """A Cohort."""
-    return model.Cohort(seen.name, seen.spec.parent_name or "", quotas(seen.spec.resource_groups))
+    spec = seen.spec
+    return model.Cohort(seen.name, spec.parent_name or "", quotas(spec.resource_groups), weight(spec.fair_sharing))
+
+
+def weight(seen: kueue.FairSharing | None) -> float:
+    """The weight under fair sharing; a negative one counts as zero."""
+    return 1.0 if seen is None else max(0, parse_quantity(str(seen.weight)).nanos) / NANO
 
 
 def selector(seen: core.LabelSelector | None) -> model.Selector | None:
@@ -191,6 +197,7 @@ def cluster_queue(seen: kueue.ClusterQueue) -> model.ClusterQueue:
         tuple(model.CheckRule(rule.name, tuple(rule.on_flavors)) for rule in rules),
         seen.metadata.deletion_timestamp is not None,
         "; ".join(unbuilt("ClusterQueue", seen)),
+        weight(spec.fair_sharing),
         seen.metadata.generation or 1,
     )
 

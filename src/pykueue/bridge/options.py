@@ -1,7 +1,7 @@
 """The engine's options, and which jobs are queued, from the Configuration and its gates."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pykueue.api.config.file import Loaded
 from pykueue.api.config.types import FRAMEWORKS, WaitForPodsReady
@@ -11,7 +11,7 @@ from pykueue.api.durations import SECOND, Micros
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Seconds
 from pykueue.bridge.requests import ResourceConfig
-from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
+from pykueue.engine.model import Options, PodsReadyOptions, ShareStrategy, Timestamp
 
 SWITCHES: Final[Mapping[str, str]] = {
     "partial_admission": "PartialAdmission",
@@ -28,6 +28,10 @@ SWITCHES: Final[Mapping[str, str]] = {
     "admission_gates": "AdmissionGatedBy",
     "reserve_for_preemptor": "ReserveForPreemptor",
     "block_borrowing": "BlockBorrowingWithinCycle",
+    "fair_prefers_nonborrowing": "FairSharingPrioritizeNonBorrowing",
+    "fair_within_nominal": "FairSharingPreemptWithinNominal",
+    "fair_refill": "FairSharingRefill",
+    "fair_reevaluates": "FairSharingReevaluatePreemptionCandidates",
 }
 """The options of the engine that are feature gates."""
 
@@ -36,12 +40,14 @@ def options(loaded: Loaded, seed: int = 0) -> Options:
     """The engine's options under a Configuration; the seed feeds the jitter of backoffs."""
     configuration, gates = loaded.configuration, loaded.gates.values
     ignores = configuration.resources.quota_check_strategy == "IgnoreUndeclared" and gates["QuotaCheckStrategy"]
-    waiting = configuration.wait_for_pods_ready
+    waiting, sharing = configuration.wait_for_pods_ready, configuration.fair_sharing
+    switches: dict[str, Any] = {switch: gates[gate] for switch, gate in SWITCHES.items()}
     return Options(
         pods_ready=None if waiting is None else pods_ready(waiting),
         ignore_undeclared=ignores,
+        fair_sharing=() if sharing is None else tuple(map(ShareStrategy, sharing.preemption_strategies)),
         seed=seed,
-        **{switch: gates[gate] for switch, gate in SWITCHES.items()},
+        **switches,
     )
 
 

@@ -11,6 +11,11 @@ Planning books usage on the live tree and undoes it before step 6. What a cycle 
 the claims and bookmarks of the heads.
 """
 
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
 from pykueue.engine.assume import assume
 from pykueue.engine.decisions import (
     Admit,
@@ -28,19 +33,25 @@ from pykueue.engine.decisions import (
     WaitReason,
 )
 from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Started, TreeCycle
+from pykueue.engine.fairsearch import search_for
 from pykueue.engine.flavors import Planner, start_of
 from pykueue.engine.forest import Tree
+from pykueue.engine.heads import heads
 from pykueue.engine.items import Bookmark, Claim, Item
 from pykueue.engine.lifecycle import report_wait, review_placed
 from pykueue.engine.model import ANY, NEVER, Strategy
 from pykueue.engine.order import HeadKey, head_key
 from pykueue.engine.pending import SHARED, Outcome
-from pykueue.engine.preempt import Search, Victim
+from pykueue.engine.preempt import Victim
 from pykueue.engine.quota import QuotaNode, path, usage_of
 from pykueue.engine.releases import in_order
 from pykueue.engine.snapshot import fits
+from pykueue.engine.tournament import Tournament
 from pykueue.engine.wording import preempted
 from pykueue.engine.world import World, has_failed_check
+
+REFILLS_MAX: Final = 8
+"""How many workloads join a cycle in each tree after one of their queue has started."""
 
 
 class Cycle:
@@ -59,6 +70,8 @@ class Cycle:
         """Queues whose head gave up a claim, so that others may use the room."""
         self.claiming: dict[Tree, None] = {}
         """Trees in which a head has a claim that it did not have before."""
+        self.tournament: Tournament | None = None
+        """Under fair sharing, the tournament of the tree whose heads are being considered."""
         self.lent: dict[Tree, None] = {}
         """Trees in which a head was started on borrowed quota."""
 
@@ -67,7 +80,7 @@ class Cycle:
         tree_cycles = [TreeCycle(tree, self.world.forest) for tree in trees]
         # 1. Heads.
         for tree_cycle in tree_cycles:
-            self.entries += self.heads(tree_cycle)
+            self.entries += heads(self.world, tree_cycle, self.freed)
         # 2. Claims.
         for entry in self.entries:
             if entry.item.claim is not None:
@@ -75,11 +88,11 @@ class Cycle:
         # 3. Nominate.
         for entry in self.entries:
             self.nominate(entry)
-        # 4. Order.
-        nominated = sorted((entry for entry in self.entries if entry.result is None), key=self.order)
-        # 5. Consider.
-        for entry in nominated:
+        # 4. Order, and 5. Consider.
+        for entry in self.in_order([entry for entry in self.entries if entry.result is None]):
             self.consider(entry)
+            if self.options.fair_refill and isinstance(entry.result, Started):
+                self.refill(entry)
         for tree_cycle in tree_cycles:
             tree_cycle.snapshot.rewind()
         # 6. Requeue.
@@ -87,47 +100,6 @@ class Cycle:
         for entry in self.entries:
             self.requeue(entry)
         self.wake_rivals()
-
-    # 1. Heads.
-
-    def heads(self, tree_cycle: TreeCycle) -> list[Entry]:
-        """Return the next workload of each ClusterQueue of a tree."""
-        tree = tree_cycle.tree
-        tree.cycle += 1
-        self.return_to_queues(tree)
-        tree_cycle.news = tree.news
-        found = []
-        for queue in tree.queues:
-            pending = self.world.pending[queue.name]
-            item = pending.head() if self.world.can_admit(queue) else None
-            if item is not None:
-                found.append(Entry(item, queue, tree_cycle))
-            preemptor = pending.preemptor
-            if preemptor is not None and preemptor is not item and preemptor.claim is not None:
-                # Only a head may have a claim. This one has another workload before it now, and must not block others.
-                preemptor.claim = None
-                self.freed.append(queue)
-                if self.options.forget_hopeless_preemptor:
-                    pending.forget_preemptor()
-        keys = [entry.item.key for entry in found]
-        if keys != tree.heads:
-            # Other heads keep other room, so a plan that failed beside the last heads may succeed now.
-            tree.heads = keys
-            tree.version += 1
-        return found
-
-    def return_to_queues(self, tree: Tree) -> None:
-        """Requeue the heads that stepped aside for a StrictFIFO head, if that head or anything else has changed."""
-        strict = Strategy.STRICT
-        pendings = [self.world.pending[queue.name] for queue in tree.queues if self.world.can_admit(queue)]
-        heads = [pending.head() for pending in pendings if pending.strategy is strict]
-        keys = [head.key for head in heads if head is not None]
-        if keys != tree.strict_heads:
-            tree.strict_heads = keys
-            tree.news += 1
-        for pending in pendings:
-            if pending.aside:
-                pending.step_back(tree.news, self.now)
 
     # 2. Claims.
 
@@ -176,7 +148,7 @@ class Cycle:
             claim, item.claim = item.claim, None
             self.note_claim(entry, claim)
             return
-        search = Search(entry.tree_cycle.snapshot, entry.queue, item, self.now)
+        search = search_for(entry.tree_cycle.snapshot, entry.queue, item, self.now, self.options)
         entry.planner = Planner(entry.queue, item, self.world.flavors, self.world.epoch, search, self.options)
         entry.plan, entry.selection = entry.planner.best()
         if item.claim is not None:
@@ -207,6 +179,37 @@ class Cycle:
         return Bookmark(entry.plan.tried(), queue.generation, tree.cycle, shape.digest, rounds)
 
     # 4. Order.
+
+    def in_order(self, nominated: list[Entry]) -> Iterator[Entry]:
+        """Yield the nominated heads in order; under fair sharing that depends on what the heads before change."""
+        if not self.options.fair_sharing:
+            yield from sorted(nominated, key=self.order)
+            return
+        for tree_cycle, entries in groupby(nominated, key=attrgetter("tree_cycle")):
+            self.tournament = Tournament(tree_cycle.tree, tree_cycle.snapshot, self.is_promised, self.options)
+            yield from self.tournament.run(entries)
+
+    def refill(self, entry: Entry) -> None:
+        """Let the next workload of a queue whose head has started take part in the tournament, if it fits."""
+        # spec: FS-8
+        tournament, refills = self.tournament, entry.tree_cycle.refills
+        if tournament is None or self.world.blocks_admission or refills == REFILLS_MAX:
+            return
+        pending = self.world.pending[entry.queue.name]
+        pending.take_out(entry.item)
+        item = pending.head()
+        if item is None or item.claim is not None:
+            return
+        before = item.seen_at, item.starts, item.bookmark
+        following = Entry(item, entry.queue, entry.tree_cycle)
+        self.nominate(following)
+        if following.result is None and following.plan.fits:
+            entry.tree_cycle.refills += 1
+            self.entries.append(following)
+            tournament.add(following)
+        else:
+            # It is not evaluated yet: the next cycle may find victims for it.
+            item.seen_at, item.starts, item.bookmark = before
 
     def order(self, entry: Entry) -> HeadKey:
         """Return the key by which nominated heads are sorted."""
@@ -306,7 +309,7 @@ class Cycle:
         counts = [part.count for part in entry.plan.pod_sets]
         entry.item.bookmark = None
         with tree_cycle.snapshot.without(tree_cycle.claimed.values()):
-            entry.planner.search = Search(tree_cycle.snapshot, entry.queue, entry.item, self.now)
+            entry.planner.search = search_for(tree_cycle.snapshot, entry.queue, entry.item, self.now, self.options)
             entry.plan = entry.planner.plan(counts, pinned)
             entry.selection = entry.planner.selection(entry.plan)
         if entry.plan.fits:

@@ -43,6 +43,7 @@ class PreemptionReason(StrEnum):
     IN_QUEUE = "InClusterQueue"
     RECLAIM = "InCohortReclamation"
     RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    FAIR_SHARING = "InCohortFairSharing"
 
 
 class SparedReason(StrEnum):
@@ -54,6 +55,10 @@ class SparedReason(StrEnum):
     """Its ClusterQueue or cohort no longer exceeds its own quota, once candidates before it have left."""
     WHILE_BORROWING = "NotWhileBorrowing"
     """It may be preempted only if the preemptor's ClusterQueue does not borrow."""
+    FAIR_SHARE = "FairShare"
+    """Under fair sharing: the preemptor's share would be too large compared with that of the candidate's side."""
+    SMALLER_SHARE = "SmallerShare"
+    """Under fair sharing: enough others come before it, whose ClusterQueue or cohort has a larger share."""
     NOT_LEAVING = "NotLeaving"
     """Those that are evicted already come first. This and all that follow: enough others come before it."""
     OWN_QUEUE = "OwnClusterQueue"

@@ -50,6 +50,7 @@ class TreeCycle:
         "news",
         "nonborrowing_head",
         "real",
+        "refills",
         "reserved_for",
         "snapshot",
         "tree",
@@ -66,6 +67,8 @@ class TreeCycle:
         """Whether the snapshot shows room that is not free yet."""
         self.real: dict[str, QuotaNode] | None = None
         """Copies of the tree's queues for `real_queue`; None until it is called."""
+        self.refills = 0
+        """How many workloads joined the cycle after one of their queue had started."""
         self.reserved_for: list[QuotaNode] = []
         """Queues for whose blocked heads this cycle keeps room."""
         self.news = 0

@@ -390,7 +390,9 @@ class Planner:
             return FIT, level, None
         short = Short(flavor, resource, amount - room)
         policies = queue.spec.preemption
-        preempts_while_borrowing = policies.borrow_within_cohort is not NEVER
+        preempts_while_borrowing = policies.borrow_within_cohort is not NEVER or (
+            policies.reclaim is not NEVER and bool(self.options.fair_sharing)
+        )
         if not (queue.nominal.get(fr, 0) >= amount or may_reclaim or preempts_while_borrowing):
             return NO_FIT, level, short
         may_reclaim = policies.reclaim is not NEVER and queue.parent is not None

@@ -14,10 +14,12 @@ DEPTH_MAX = 200
 class Tree:
     """All nodes below one root. A decision in one tree cannot affect another tree."""
 
-    __slots__ = ("cycle", "dirty", "heads", "news", "queues", "root", "strict_heads", "version")
+    __slots__ = ("cycle", "dirty", "flavors", "heads", "news", "queues", "root", "strict_heads", "version")
 
-    def __init__(self, root: QuotaNode, dirty: "dict[Tree, None]") -> None:
+    def __init__(self, root: QuotaNode, dirty: "dict[Tree, None]", flavors: Flavors) -> None:
         self.root = root
+        self.flavors = flavors
+        """The numbers of all (flavor, resource) pairs; shared by the forest."""
         self.dirty = dirty
         """The set of all trees that need another cycle; shared by the forest."""
         self.version = 0
@@ -70,6 +72,7 @@ class Forest:
         if node is None:
             node = self.queues[spec.name] = QuotaNode(spec.name, is_queue=True)
         node.spec = spec
+        node.weight = spec.weight
         node.set_quotas(spec.quotas, self.flavors)
         node.groups = {}
         for group in spec.groups:
@@ -91,6 +94,7 @@ class Forest:
         """Add or replace a Cohort object."""
         node = self.cohort(spec.name)
         node.object = spec
+        node.weight = spec.weight
         node.set_quotas(spec.quotas, self.flavors)
         self.attach(node, spec.parent)
         return node
@@ -102,7 +106,7 @@ class Forest:
             return
         node.set_quotas((), self.flavors)
         self.attach(node, "")
-        node.object = None
+        node.object, node.weight = None, 1.0
         self.prune(node)
 
     def cohort(self, name: str) -> QuotaNode:
@@ -156,7 +160,7 @@ class Forest:
             if root is None:
                 continue
             if root.tree is None or root.tree.root is not root:
-                root.tree = Tree(root, self.dirty)
+                root.tree = Tree(root, self.dirty, self.flavors)
             self.trees[root.tree] = None
             root.tree.queues = []
             redo(root, root.tree)
@@ -239,7 +243,7 @@ def cut_off(node: QuotaNode) -> None:
 def redo(node: QuotaNode, tree: Tree, depth: int = 1) -> None:
     """Recompute a node and everything below it, down to `DEPTH_MAX`."""
     node.tree = tree
-    node.potentials = {}
+    node.potentials, node.lendable = {}, None
     node.height = 0
     if node.is_queue:
         tree.queues.append(node)

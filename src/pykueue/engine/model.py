@@ -135,6 +135,8 @@ class Cohort(Frozen, tag=True):
     name: str
     parent: str = ""
     quotas: tuple[Quota, ...] = ()
+    weight: float = 1.0
+    """How much of what its parent lends is its fair part, compared with its siblings."""
 
 
 class CheckRule(Frozen):
@@ -176,6 +178,8 @@ class ClusterQueue(Frozen, tag=True):
     checks: tuple[CheckRule, ...] = ()
     terminating: bool = False
     unbuilt: str = ""
+    weight: float = 1.0
+    """How much of what its cohort lends is its fair part, compared with its siblings."""
     generation: int = 1
     """Counts the edits of the object, including fields that are not here; each edit causes a retry."""
 
@@ -355,6 +359,15 @@ class PodsReadyOptions(Frozen):
     backoff_limit: int | None = None
 
 
+class ShareStrategy(StrEnum):
+    """Which comparison of shares lets a workload preempt one of another ClusterQueue under fair sharing."""
+
+    FINAL = "LessThanOrEqualToFinalShare"
+    """The preemptor's share, with the preemptor, is at most the share of the victim's side without the victim."""
+    INITIAL = "LessThanInitialShare"
+    """The preemptor's share, with the preemptor, is below the share of the victim's side with the victim."""
+
+
 class Options(Frozen):
     """Feature gates and configuration, resolved once. The last group are deliberate differences from Kueue."""
 
@@ -372,6 +385,16 @@ class Options(Frozen):
     explicit_status: bool = False
     priority_boost: bool = False
     admission_gates: bool = True
+    fair_sharing: tuple[ShareStrategy, ...] = ()
+    """The strategies of fair sharing, in order; empty if it is off."""
+    fair_prefers_nonborrowing: bool = True
+    """Under fair sharing, a head whose side does not borrow what it requests goes before those whose sides do."""
+    fair_within_nominal: bool = True
+    """Under fair sharing, a preemptor within its queue's nominal quota takes from borrowers whatever the shares."""
+    fair_refill: bool = False
+    """Under fair sharing, the next workload of a queue whose head has started joins the cycle, if it fits."""
+    fair_reevaluates: bool = False
+    """Under fair sharing, candidates that failed the first strategy are tried again once own workloads were taken."""
     block_borrowing: bool = False
     """After a head that does not borrow, no other head of its tree borrows in that cycle, as in KEP-83."""
     scheduling: bool = True

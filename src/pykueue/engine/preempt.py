@@ -20,7 +20,7 @@ from pykueue.engine.candidates import (
 )
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.items import Item
-from pykueue.engine.model import ANY, NEVER, Policy
+from pykueue.engine.model import ANY, NEVER, Options, Policy
 from pykueue.engine.order import later_because, victim_key
 from pykueue.engine.quota import QuotaNode, borrows_with, free, lowest_fit, within_nominal
 from pykueue.engine.snapshot import Snapshot
@@ -60,11 +60,12 @@ NOTHING: Final = Selection()
 class Search:
     """Finds the victims that let a workload use given amounts; results are cached."""
 
-    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant) -> None:
+    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant, options: Options) -> None:
         self.snapshot = snapshot
         self.queue = queue
         self.item = item
         self.now = now
+        self.options = options
         self.known: dict[tuple[frozenset[tuple[int, int]], frozenset[int]], Selection] = {}
 
     def selection(self, requests: Requests, frs: frozenset[int]) -> Selection:

@@ -48,6 +48,7 @@ class QuotaNode:
         "holders",
         "is_queue",
         "lend",
+        "lendable",
         "local",
         "lowest",
         "name",
@@ -60,6 +61,7 @@ class QuotaNode:
         "subtree",
         "tree",
         "usage",
+        "weight",
     )
 
     def __init__(self, name: str, *, is_queue: bool) -> None:
@@ -80,6 +82,10 @@ class QuotaNode:
         """What is used here; in a cohort, what its children use beyond their guaranteed part."""
         self.potentials: dict[int, int] = {}
         """Results of `potential`, kept until the tree is recomputed."""
+        self.lendable: dict[str, int] | None = None
+        """Results of `shares.lendable`, kept until the tree is recomputed."""
+        self.weight = 1.0
+        """The node's weight under fair sharing."""
         self.height = 0
         self.active = True
         self.generation = 0

@@ -38,6 +38,7 @@ CLAUSE = {
     PreemptionReason.IN_QUEUE: "prioritization in the ClusterQueue",
     PreemptionReason.RECLAIM: "reclamation within the cohort",
     PreemptionReason.RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+    PreemptionReason.FAIR_SHARING: "Fair Sharing within the cohort",
 }
 LONGEST = 32768
 

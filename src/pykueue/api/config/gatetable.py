@@ -134,22 +134,28 @@ TABLE: Final = (
     ),
     Gate("FailureRecoveryPolicy", "force-delete pods on unreachable nodes if they opt in", alpha("0.15")),
     Gate(
-        "FairSharingPreemptWithinNominal", "let a preemptor within its nominal quota pass the share test", beta("0.17")
+        "FairSharingPreemptWithinNominal",
+        "let a preemptor within its nominal quota pass the share test",
+        beta("0.17"),
+        status="built",
     ),
     Gate(
         "FairSharingPrioritizeNonBorrowing",
         "with fair sharing, admit from subtrees that do not borrow first",
         beta("0.17"),
+        status="built",
     ),
     Gate(
         "FairSharingReevaluatePreemptionCandidates",
         "evaluate candidates again after the preemptor's share has dropped",
         alpha("0.20"),
+        status="built",
     ),
     Gate(
         "FairSharingRefill",
         "consider the next workload of a queue in the same cycle after one was admitted",
         alpha("0.20"),
+        status="built",
     ),
     Gate("FastQuotaReleaseInPodIntegration", "release the quota of a pod as soon as it is terminating", alpha("0.17")),
     Gate(

@@ -104,6 +104,10 @@ def spared_text(reason: SparedReason, count: int) -> str:
             return "had to stay: the ClusterQueue or cohort no longer borrows once others have left"
         case SparedReason.WHILE_BORROWING:
             return "may be preempted only for a workload that does not borrow"
+        case SparedReason.FAIR_SHARE:
+            return "had to stay: the preemptor's share would have been too large compared with that of its ClusterQueue"
+        case SparedReason.SMALLER_SHARE:
+            return f"{later}: others are in ClusterQueues with a larger share"
         case SparedReason.NOT_LEAVING:
             return f"{later}: others were evicted already"
         case SparedReason.OWN_QUEUE:

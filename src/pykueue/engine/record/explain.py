@@ -171,6 +171,8 @@ def preemption(clause: PreemptionReason | None) -> str:
             return "takes back quota of its own ClusterQueue that this one's ClusterQueue had borrowed"
         case PreemptionReason.RECLAIM_WHILE_BORROWING:
             return "has priority over this one, whose ClusterQueue borrows, and borrows its room"
+        case PreemptionReason.FAIR_SHARING:
+            return "belongs to a ClusterQueue whose share of the borrowed quota is smaller"
         case _:
             assert_never(clause)
 
@@ -184,6 +186,8 @@ def preempted_for(who: str, clause: PreemptionReason | None, queue: str) -> str:
             right = f"took back what {queue} owns"
         case PreemptionReason.RECLAIM_WHILE_BORROWING:
             right = f"has priority over it, and borrows its room for {queue}"
+        case PreemptionReason.FAIR_SHARING:
+            right = f"belongs to {queue}, whose share of the borrowed quota was smaller"
         case _:
             assert_never(clause)
     return f"preempted for {who}, which {right}"

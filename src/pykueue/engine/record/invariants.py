@@ -418,7 +418,7 @@ def fits_from_the_start(item: Item, queue: QuotaNode, engine: Engine) -> bool:
     world = engine.world
     bookmark, item.bookmark = item.bookmark, None
     try:
-        search = Search(Snapshot(world.forest), queue, item, engine.world.now)
+        search = Search(Snapshot(world.forest), queue, item, engine.world.now, world.options)
         planner = Planner(queue, item, world.flavors, world.epoch, search, world.options)
         return planner.plan(item.shape.counts).fits
     finally:

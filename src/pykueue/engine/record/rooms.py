@@ -3,17 +3,18 @@
 Everything is read from the quota tree and asked of the planner; nothing is changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
-from pykueue.engine.candidates import Candidate, Requests, hopeless
+from pykueue.engine.candidates import Requests, hopeless
 from pykueue.engine.decisions import PodSetObstacles
 from pykueue.engine.engine import Engine
+from pykueue.engine.fairsearch import FairSearch
 from pykueue.engine.flavors import PODS, FlavorPlan, Planner
 from pykueue.engine.items import Item, Shape
-from pykueue.engine.model import PodSet, Policy, Workload
+from pykueue.engine.model import Options, PodSet, Policy, Workload
 from pykueue.engine.preempt import NOTHING, Search, Selection
 from pykueue.engine.quota import QuotaNode, available, binding, ceiling, potential
 from pykueue.engine.snapshot import Snapshot
@@ -118,12 +119,12 @@ class TooManyError(Exception):
 
 
 class BoundedSearch(Search):
-    """A search of bounded length; raises `TooManyError` where it would take longer."""
+    """A search of bounded length; it raises `TooManyError` where it would take longer."""
 
     tried = 0
 
-    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant) -> None:
-        super().__init__(snapshot, queue, item, now)
+    def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant, options: Options) -> None:
+        super().__init__(snapshot, queue, item, now, options)
         self.looked_at: dict[QuotaNode, int] = {}
         """The queues that were looked through, each with the number of its holders."""
 
@@ -135,19 +136,16 @@ class BoundedSearch(Search):
                 raise TooManyError
         return super().holders(queue, policy, frs)
 
-    def enough(
-        self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool
-    ) -> tuple[list[Candidate], bool]:
-        """Remove candidates until the requests fit."""
-        return super().enough(self.counted(candidates), requests, frs, borrow=borrow)
+    def fits(self, requests: Requests, *, borrow: bool) -> bool:
+        """Whether all requests fit; asked after each candidate that is removed."""
+        self.tried += 1
+        if self.tried > TRIED_MAX:
+            raise TooManyError
+        return super().fits(requests, borrow=borrow)
 
-    def counted(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """The candidates, as many as may be tried."""
-        for candidate in candidates:
-            self.tried += 1
-            if self.tried > TRIED_MAX:
-                raise TooManyError
-            yield candidate
+
+class BoundedFairSearch(BoundedSearch, FairSearch):
+    """A search under fair sharing of bounded length."""
 
 
 def is_consistent(world: World, queue: QuotaNode) -> bool:
@@ -158,7 +156,7 @@ def is_consistent(world: World, queue: QuotaNode) -> bool:
 def planner(world: World, queue: QuotaNode, item: Item, search_of: type[Search] = NoVictims) -> Planner:
     """Plans a workload in a queue on what is free there now, from the first flavor on; nobody is preempted."""
     probe = Item(item.workload, item.shape, item.stamp)
-    search = search_of(Snapshot(world.forest), queue, probe, world.now)
+    search = search_of(Snapshot(world.forest), queue, probe, world.now, world.options)
     return Planner(queue, probe, world.flavors, world.epoch, search, world.options)
 
 
@@ -190,7 +188,7 @@ def newcomer(world: World, queue: QuotaNode, resource: str, amount: int) -> tupl
     workload = Workload(f"/{NEWCOMER}", "", "", world.now, pod_sets)
     item = Item(workload, Shape(pod_sets, 0, pod_sets), world.now)
     try:
-        return planner(world, queue, item, BoundedSearch).best()
+        return planner(world, queue, item, BoundedFairSearch if world.options.fair_sharing else BoundedSearch).best()
     except TooManyError:
         return planner(world, queue, item).best()[0], None
 
