@@ -106,6 +106,10 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "controllers/jobwrites.py": ("tests/controllers/test_jobs.py", "every write of the job controller"),
     "controllers/metrics/gauges.py": ("tests/controllers/metrics/test_metrics.py", "the page of metrics"),
     "controllers/metrics/selfmetrics.py": ("tests/controllers/metrics/test_metrics.py", "the page of metrics"),
+    "engine/heads.py": (
+        "tests/scenarios/test_stories.py",
+        "every story has heads; those that step aside are in queues.yaml",
+    ),
     "engine/record/causetree.py": ("tests/test_reasons.py", "answers as the document has them"),
     "engine/eligibility.py": ("tests/scenarios", "stories of taints, selectors and affinity"),
     "engine/flavors.py": ("tests/scenarios", "every story with an admission"),

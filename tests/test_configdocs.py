@@ -28,11 +28,11 @@ def test_every_gate_is_listed() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        pytest.param("fairSharing.preemptionStrategies", "refused", id="a section that changes decisions"),
         pytest.param("resources.deviceClassMappings[].name", "refused", id="a list that changes decisions"),
         pytest.param("multiKueue.origin", "warning", id="a section that changes none"),
         pytest.param("leaderElection.resourceLock", "ignored", id="a key without effect"),
         pytest.param("resources.transformations[].input", "yes", id="a key that is obeyed"),
+        pytest.param("fairSharing.preemptionStrategies", "yes", id="a key of a section that is obeyed"),
     ],
 )
 def test_what_becomes_of_a_key(path: str, expected: str) -> None:

@@ -21,8 +21,8 @@ DIFFERENT = {
     },
     "fair.jsonl.gz": {
         "fair-30120": (
-            "In one cycle Kueue passes over the head of a queue that fits, writes nothing about it, and admits it in the "
-            "next cycle, although nothing has changed in between. We admit it in the first; the cause is not known."
+            "In one cycle Kueue passes over the head of a queue that fits, writes nothing about it, and admits it in "
+            "the next cycle, although nothing has changed. We admit it in the first; the cause is not known."
         ),
     },
 }

@@ -191,7 +191,7 @@ class Cycle:
 
     def refill(self, entry: Entry) -> None:
         """Let the next workload of a queue whose head has started take part in the tournament, if it fits."""
-        # spec: FS-8
+        # spec: SHR-8
         tournament, refills = self.tournament, entry.tree_cycle.refills
         if tournament is None or self.world.blocks_admission or refills == REFILLS_MAX:
             return

@@ -52,7 +52,7 @@ class Targets:
         self.on_path = frozenset(ancestors(own))
         self.root = own
         self.shares: dict[QuotaNode, Share] = {}
-        for line in sorted(lines, key=lambda line: line.queue.name):
+        for line in lines:
             if line.first is None:
                 continue
             self.lines[line.queue] = line
@@ -75,7 +75,7 @@ class Targets:
 
     def descend(self, cohort: QuotaNode) -> Line | None:
         """Return the line below a cohort to take from; None if that only showed that some child has nothing to take."""
-        # spec: FS-5
+        # spec: SHR-5
         children = self.children[cohort]
         best: QuotaNode | None = None
         best_rank: tuple[Standing, bool] | None = None
@@ -86,11 +86,15 @@ class Targets:
             rank = (self.share(child).standing, not child.is_queue)
             if best is None or best_rank is None or rank > best_rank:
                 best, best_rank = child, rank
-            elif rank == best_rank and child.is_queue and self.first_key(child) < self.first_key(best):
+            elif rank == best_rank and self.comes_before(child, best):
                 best = child
         if best is None:
             return None
         return self.lines[best] if best.is_queue else self.descend(best)
+
+    def comes_before(self, one: QuotaNode, other: QuotaNode) -> bool:
+        """Return whether one of two queues, or of two cohorts, with the same share is to be taken from first."""
+        return self.first_key(one) < self.first_key(other) if one.is_queue else one.name < other.name
 
     def is_exhausted(self, node: QuotaNode) -> bool:
         """Return whether nothing more is taken below a node: no candidate is left, or it does not borrow any more."""
@@ -131,28 +135,18 @@ class FairSearch(Search):
         if all(line.first is None for line in lines):
             return NOTHING
         found = Found(self, requests, frs)
-        returned: list[Victim] = []
         with self.snapshot.scratch():
             # All shares include the preemptor.
             self.snapshot.book(self.queue, found.usage)
             if not found.run(lines):
                 return NOTHING
             self.snapshot.unbook(self.queue, found.usage)
-            chosen = found.victims
-            # spec: PRE-5
-            for index in range(len(chosen) - 2, -1, -1):
-                self.snapshot.come_back(chosen[index].item)
-                if self.fits(requests, borrow=True):
-                    returned.append(chosen[index])
-                    chosen[index] = chosen[-1]
-                    chosen.pop()
-                else:
-                    self.snapshot.leave(chosen[index].item)
-        return Selection(tuple(chosen), *self.spared(frs, chosen, returned, found.retry))
+            returned = self.put_back(found.victims, requests, borrow=True)
+        return Selection(tuple(found.victims), *self.spared(frs, found.victims, returned, found.retry))
 
     def lines(self, frs: frozenset[int]) -> list[Line]:
         """The candidates of the own queue, and of every queue of the tree that borrows a contended pair."""
-        # spec: FS-2
+        # spec: SHR-2
         policies, tree = self.queue.spec.preemption, self.queue.tree
         found = [Line(self.queue, self.holders(self.queue, policies.within_queue, frs))]
         if policies.reclaim is NEVER or self.queue.parent is None or tree is None:
@@ -215,7 +209,7 @@ class Found:
 
     def first_round(self, lines: Iterable[Line], strategy: ShareStrategy) -> bool:
         """Take what the own queue, nominal quota or the first strategy allows."""
-        # spec: FS-6
+        # spec: SHR-6
         targets = Targets(self.queue, self.search.now, lines)
         entitled = self.search.options.fair_within_nominal and within_nominal(self.queue, self.frs)
         while (line := targets.next()) is not None:
@@ -253,7 +247,7 @@ class Found:
 
     def second_round(self) -> bool:
         """Take the first refused candidate of each queue whose initial share is larger than the preemptor's."""
-        # spec: FS-7
+        # spec: SHR-7
         targets = Targets(self.queue, self.search.now, self.lines_of(self.retry))
         while (line := targets.next()) is not None:
             mine, theirs = sides(self.queue, line.queue)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice, zip_longest
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
@@ -55,6 +55,7 @@ class Selection(Frozen):
 
 
 NOTHING: Final = Selection()
+Chosen = TypeVar("Chosen", Candidate, Victim)
 
 
 class Search:
@@ -166,28 +167,33 @@ class Search:
         if not streams:
             return NOTHING
         candidates: Iterator[Candidate] = merge(*streams, key=BY_KEY)
-        returned: list[Candidate] = []
         with self.snapshot.scratch():
             chosen, passed = self.enough(candidates, requests, frs, borrow=borrow)
             if not chosen:
                 return NOTHING
             last = chosen[-1]
-            # spec: PRE-5
-            for index in range(len(chosen) - 2, -1, -1):
-                self.snapshot.come_back(chosen[index].item)
-                if self.fits(requests, borrow=borrow):
-                    returned.append(chosen[index])
-                    chosen[index] = chosen[-1]
-                    chosen.pop()
-                else:
-                    self.snapshot.leave(chosen[index].item)
-        returned.reverse()
+            returned = self.put_back(chosen, requests, borrow=borrow)
         spared = self.count(levels, frs) - sum(one.is_staying() for one in chosen)
         if passed or len(readable) < len(levels):
             # Some of those before the last may have stayed; without them, reading goes on after it.
             candidates = self.candidates(levels, frs)
         named = self.named(candidates, chosen, last, returned, borrow=borrow) if spared else ()
         return Selection(tuple(Victim(one.item, one.reason) for one in chosen), spared, named)
+
+    def put_back(self, chosen: list[Chosen], requests: Requests, *, borrow: bool) -> list[Chosen]:
+        """Let those come back, of these that were removed, without which the requests fit as well; return them."""
+        # spec: PRE-5
+        returned: list[Chosen] = []
+        for index in range(len(chosen) - 2, -1, -1):
+            self.snapshot.come_back(chosen[index].item)
+            if self.fits(requests, borrow=borrow):
+                returned.append(chosen[index])
+                chosen[index] = chosen[-1]
+                chosen.pop()
+            else:
+                self.snapshot.leave(chosen[index].item)
+        returned.reverse()
+        return returned
 
     def enough(
         self, candidates: Iterable[Candidate], requests: Requests, frs: frozenset[int], *, borrow: bool

@@ -53,7 +53,7 @@ NO_SHARE: Final = Share(0.0, 1.0, "", ())
 
 def share(node: QuotaNode) -> Share:
     """Return the share of a node with its current usage; the root of a tree borrows from nobody."""
-    # spec: FS-1
+    # spec: SHR-1
     parent, tree = node.parent, node.tree
     if parent is None or tree is None:
         return NO_SHARE
@@ -108,7 +108,7 @@ def share_without(node: QuotaNode, queue: QuotaNode, usage: Usage) -> Share:
 
 def sides(one: QuotaNode, other: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
     """Return the children of the lowest cohort that two queues of a tree share, on the path to each of them."""
-    # spec: FS-4
+    # spec: SHR-4
     below = {cohort: child for child, cohort in steps(one)}
     return next((below[cohort], child) for child, cohort in steps(other) if cohort in below)
 

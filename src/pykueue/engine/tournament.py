@@ -23,7 +23,7 @@ def fair_key(entry: Entry, side: QuotaNode, *, promised: bool, options: Options)
 
     `side` is the child of the cohort that the head comes from.
     """
-    # spec: FS-3
+    # spec: SHR-3
     usage = entry.usage()
     share = share_with(side, entry.queue, usage)
     return (

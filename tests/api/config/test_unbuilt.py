@@ -13,6 +13,9 @@ FRAMEWORKS = (
 )
 
 
+DEVICES = "resources.deviceClassMappings"
+
+
 def refusals(lines: str) -> list[str]:
     return list(map(str, refused(read_configuration(MINIMAL + lines).configuration)))
 
@@ -99,22 +102,22 @@ def test_a_good_file_is_read() -> None:
 
 
 def test_what_is_not_built_leaves_the_file_readable() -> None:
-    loaded, mistakes = read_built(MINIMAL + "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n")
+    loaded, mistakes = read_built(MINIMAL + DECIDING[DEVICES])
     assert loaded is not None
-    assert [one.path for one in mistakes] == ["fairSharing"]
+    assert [one.path for one in mistakes] == [DEVICES]
 
 
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
         pytest.param(
-            f"{MINIMAL}webhok: {{}}\nresources: {{transformations: 7}}\n{DECIDING['fairSharing']}",
-            ["webhok", "resources.transformations", "fairSharing"],
+            f"{MINIMAL}webhok: {{}}\nclientConnection: {{qps: many}}\n{DECIDING[DEVICES]}",
+            ["webhok", "clientConnection.qps", DEVICES],
             id="beside other mistakes",
         ),
         pytest.param(
-            "kind: Configuration\nfairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
-            ["apiVersion", "fairSharing"],
+            f"kind: Configuration\n{DECIDING[DEVICES]}",
+            ["apiVersion", DEVICES],
             id="without a version",
         ),
         pytest.param(
@@ -145,7 +148,4 @@ def test_unknown_gates_can_be_tolerated() -> None:
 
 
 def test_a_wrong_gate_hides_nothing() -> None:
-    assert told(MINIMAL + "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n", "Nope=true") == [
-        "--feature-gates",
-        "fairSharing",
-    ]
+    assert told(MINIMAL + DECIDING[DEVICES], "Nope=true") == ["--feature-gates", DEVICES]
