@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     if options.keep and options.only:
         parser.error("--keep: keeps whole runs; leave out the names of measures")
     speeds = [kernel.seconds() for _ in range(3)]
-    print(f"kernel {median(speeds):.3f} s, reference {kernel.REFERENCE} s; CPU time throughout, gc as Python sets it")
+    print(f"kernel {median(speeds):.3f} s, reference {kernel.REFERENCE} s; CPU time throughout")
     results: list[Result] = []
     for name in options.only or MEASURES:
         for result in best(MEASURES[name]):

@@ -24,8 +24,13 @@ class Driver:
         self.arrivals = {arrival.workload.key: arrival for arrival in arrivals}
         self.attempts: dict[str, int] = {}
         """The running attempt of each workload, so that the end of an evicted one is ignored."""
-        self.events = [(arrival.at, ARRIVES, key) for key, arrival in self.arrivals.items()]
-        heapify(self.events)
+        self.events: dict[Instant, list[tuple[int, str]]] = {}
+        """What happens at each instant: the attempts that arrive or end, and their workloads."""
+        for key, arrival in self.arrivals.items():
+            self.events.setdefault(arrival.at, []).append((ARRIVES, key))
+        self.instants = list(self.events)
+        """The keys of `events`, as a heap."""
+        heapify(self.instants)
         self.now = Instant(0)
         self.cycles = self.admitted = self.evicted = self.waits = self.finished = 0
         self.lost_micros = self.unserved = 0
@@ -35,9 +40,8 @@ class Driver:
 
     def step(self) -> None:
         """Advance to the next instant at which something happens, and process it."""
-        self.now = self.events[0][0]
-        while self.events and self.events[0][0] == self.now:
-            _, attempt, key = heappop(self.events)
+        self.now = heappop(self.instants)
+        for attempt, key in sorted(self.events.pop(self.now)):
             self.happen(key, attempt)
         self.settle()
 
@@ -72,7 +76,11 @@ class Driver:
                 self.admitted += 1
                 self.started[key] = self.now
                 attempt = self.attempts[key] = self.attempts.get(key, ARRIVES) + 1
-                heappush(self.events, (Instant(self.now + self.arrivals[key].run_micros), attempt, key))
+                end = Instant(self.now + self.arrivals[key].run_micros)
+                if end not in self.events:
+                    self.events[end] = []
+                    heappush(self.instants, end)
+                self.events[end].append((attempt, key))
             case Evict():
                 self.evicted += 1
                 self.lost_micros += self.now - self.started[key]

@@ -135,7 +135,7 @@ def number(value: float) -> str:
 BASELINE_FLOOR: Final = Floor(
     "baseline",
     "admissions/s",
-    9_000,
+    13_000,
     "Kueue's own baseline load: 30 ClusterQueues, 15,000 workloads",
     at_least=True,
     scales=True,

@@ -1,5 +1,8 @@
 """Measure admissions per CPU second over whole loads, from the first arrival to the last end."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import fmean
 from time import process_time
 from typing import Final
@@ -7,6 +10,7 @@ from typing import Final
 from bench import kernel
 from bench.driver import Driver
 from bench.shapes import Load, arrivals_of, cluster_of
+from pykueue.app.controllers import GC_THRESHOLDS
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 
@@ -36,18 +40,33 @@ class Throughput(Frozen):
         return self.admissions / self.seconds
 
 
+@contextmanager
+def collecting_like_the_manager() -> Iterator[None]:
+    """Collect garbage as the manager and `pykueue up` do once their caches are synced: `Controllers.freeze`."""
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
+
 def throughput(load: Load) -> Throughput:
     """Run a load to its end."""
     arrivals = list(arrivals_of(load))
     driver = Driver(cluster_of(load), arrivals)
     speeds: list[float] = []
     spent = 0.0
-    for part in range(1, SLICES + 1):
-        start = process_time()
-        while driver.events and driver.finished * SLICES < len(arrivals) * part:
-            driver.step()
-        spent += process_time() - start
-        speeds.append(kernel.seconds())
+    with collecting_like_the_manager():
+        for part in range(1, SLICES + 1):
+            start = process_time()
+            while driver.events and driver.finished * SLICES < len(arrivals) * part:
+                driver.step()
+            spent += process_time() - start
+            speeds.append(kernel.seconds())
     assert driver.finished == len(arrivals), f"{driver.finished} of {len(arrivals)} workloads came to their end"
     return Throughput(
         driver.finished,

@@ -28,7 +28,7 @@ from pykueue.engine.model import (
     Workload,
 )
 from pykueue.engine.placement import settle
-from pykueue.engine.releases import note_releases
+from pykueue.engine.releases import gives_back, note_releases
 from pykueue.engine.wording import check_reset, message
 from pykueue.engine.world import World
 
@@ -37,9 +37,11 @@ def assume(world: World, item: Item, decision: Decision) -> None:
     """Treat a decision as carried out until a fact confirms or refuses it."""
     if item.confirmed is None:
         item.confirmed, item.was_stopped = item.workload, item.stopped
+    before = item.workload
     assumed(item, decision)
-    item.in_flight.append(item.workload)
-    note_releases(world, item)
+    item.in_flight = (*item.in_flight, item.workload)
+    if before.admission is not None and gives_back(before, item.workload):
+        note_releases(world, item)
     settle(world, item)
 
 
@@ -56,18 +58,18 @@ def assumed(item: Item, decision: Decision) -> None:
 def after(workload: Workload, decision: Decision) -> Workload:
     """The level of a workload after a decision."""
     match decision:
-        case Admit(admission=admission, at=at, reserved_before=reserved_before):
+        case Admit():
             return replace(
                 workload,
-                admission=admission,
-                reserved_at=workload.reserved_at if reserved_before else at,
-                admitted_at=at,
+                admission=decision.admission,
+                reserved_at=workload.reserved_at if decision.reserved_before else decision.at,
+                admitted_at=decision.at,
                 evicted=None,
                 preempted=None,
                 waiting=None,
             )
-        case Wait(reason=reason, why=why):
-            return replace(workload, waiting=Waiting(reason, message(why)))
+        case Wait():
+            return replace(workload, waiting=Waiting(decision.reason, message(decision.why)))
         case Evict():
             return evicted(workload, decision)
         case Unreserve(reason=reason, why=why, at=at, requeued=requeued, requeued_reason=requeued_reason):

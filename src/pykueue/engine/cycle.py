@@ -138,9 +138,9 @@ class Cycle:
         """Check a head, and plan it against the tree as it is at the start of the cycle."""
         item, tree = entry.item, entry.tree_cycle.tree
         if item.seen_at != tree.version:
-            item.seen_at, item.starts = tree.version, []
+            item.seen_at, item.starts = tree.version, ()
         entry.start = item.bookmark = start_of(item, entry.queue, tree.cycle, self.options)
-        item.starts.append(None if entry.start is None else entry.start.tried)
+        item.starts = (*item.starts, None if entry.start is None else entry.start.tried)
         if item.claim is not None:
             self.lift_claim(entry)
         entry.result = self.refusal(entry)
@@ -160,7 +160,7 @@ class Cycle:
         workload = entry.item.workload
         if has_failed_check(workload):
             return Postponed(Outcome.INVALID, WaitReason.PENDING_EVALUATION, FailedChecks())
-        why = self.world.refusal(entry.queue, workload)
+        why = self.world.refusal(entry.queue, entry.item)
         if why is None:
             return None
         outcome = Outcome.INVALID
@@ -420,7 +420,7 @@ class Cycle:
             self.lent[entry.tree_cycle.tree] = None
         self.started_unready = item.key if self.world.blocks_admission else ""
         admission = plan.admission(entry.queue.name)
-        flavors = {choice.flavor for part in plan.pod_sets for choice in part.choices.values()}
+        flavors = plan.flavors() if entry.queue.spec.checks else set()
         considered = plan.considered()
         if self.world.has_passed(entry.queue, item.workload, flavors):
             self.decisions.append(Admit(item.key, admission, plan.borrowing, self.now, considered=considered))

@@ -39,10 +39,10 @@ class Engine:
     def observe(self, fact: Fact) -> None:
         """Record a fact. Nothing is decided here, and observing a fact twice changes nothing."""
         match fact:
-            case Seen(thing, version):
-                see(self.world, thing, version)
-            case Written(key, version):
-                confirm(self.world, key, version)
+            case Seen():
+                see(self.world, fact.thing, fact.version)
+            case Written():
+                confirm(self.world, fact.workload, fact.version)
             case Stopped(key):
                 item = self.world.items.get(key)
                 if item is not None and item.workload.admission is not None and item.workload.evicted is not None:

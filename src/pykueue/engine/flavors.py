@@ -18,7 +18,7 @@ from pykueue.engine.eligibility import eligibility
 from pykueue.engine.items import Bookmark, Item, Shape, Totals, totals_of
 from pykueue.engine.model import NEVER, Admission, Assignment, Flavor, Fungible, Options, Preference, resource_rank
 from pykueue.engine.preempt import NOTHING, Search, Selection
-from pykueue.engine.quota import CoveredGroup, QuotaNode, free, lowest_fit, potential
+from pykueue.engine.quota import CoveredGroup, QuotaNode, borrows_with, free, lowest_fit, potential
 
 PODS = "pods"
 
@@ -97,7 +97,7 @@ class PodSetPlan:
 class FlavorPlan:
     """The flavors planned for a workload, and the obstacles."""
 
-    __slots__ = ("borrowing", "failed", "pod_sets", "resumed", "severity", "usage")
+    __slots__ = ("borrowing", "failed", "pod_sets", "reservation", "resumed", "severity", "usage")
 
     def __init__(self) -> None:
         self.pod_sets: list[PodSetPlan] = []
@@ -109,6 +109,8 @@ class FlavorPlan:
         """For the last pod set: the maximum over resource groups of the least severity with which a flavor failed."""
         self.resumed = False
         """Whether some scan started after the first flavor."""
+        self.reservation: Admission | None = None
+        """What `admission` returned; equal workloads share it."""
 
     @property
     def fits(self) -> bool:
@@ -147,6 +149,10 @@ class FlavorPlan:
             ]
         )
 
+    def flavors(self) -> set[str]:
+        """The flavors that it uses."""
+        return {choice.flavor for part in self.pod_sets for choice in part.choices.values()}
+
     def left_flavors(self) -> bool:
         """Whether some scan ended before the last flavor."""
         for pod_set in self.pod_sets:
@@ -161,20 +167,18 @@ class FlavorPlan:
 
     def admission(self, queue: str) -> Admission:
         """The admission that this plan results in."""
-        return Admission(
-            queue,
-            tuple(
-                [
-                    Assignment(
-                        p.name,
-                        tuple([(r, c.flavor) for r, c in p.choices.items()]),
-                        tuple([total for total in p.totals if total[0] in p.choices]),
-                        p.count,
-                    )
-                    for p in self.pod_sets
-                ]
-            ),
-        )
+        if self.reservation is None:
+            assignments = [
+                Assignment(
+                    p.name,
+                    tuple([(r, c.flavor) for r, c in p.choices.items()]),
+                    tuple([total for total in p.totals if total[0] in p.choices]),
+                    p.count,
+                )
+                for p in self.pod_sets
+            ]
+            self.reservation = Admission(queue, tuple(assignments))
+        return self.reservation
 
 
 Pinned = Mapping[tuple[int, str], str]
@@ -183,6 +187,8 @@ Pinned = Mapping[tuple[int, str], str]
 
 class Planner:
     """Plans one head of one queue."""
+
+    __slots__ = ("flavors", "item", "options", "queue", "search")
 
     def __init__(
         self, queue: QuotaNode, item: Item, flavors: Mapping[str, Flavor], epoch: int, search: Search, options: Options
@@ -194,22 +200,47 @@ class Planner:
         self.options = options
         shape = item.shape
         if shape.epoch != epoch:
-            shape.epoch, shape.obstacles = epoch, {}
+            shape.epoch, shape.obstacles, shape.plans = epoch, {}, {}
 
     def best(self) -> tuple[FlavorPlan, Selection]:
         """The plan for all pods if it fits or preemption makes it fit, else for as many pods as possible."""
         claim = self.item.claim
-        full = self.plan(self.item.shape.counts if claim is None else claim.counts)
+        counts = self.item.shape.counts if claim is None else claim.counts
+        shared = self.shared_plan(counts)
+        if shared is not None:
+            return shared, NOTHING
+        full = self.plan(counts)
         if full.fits:
+            self.share(full, counts)
             return full, NOTHING
         selection = self.selection(full)
         if selection.victims:
             return full, selection
-        if self.options.partial_admission:
+        if self.options.partial_admission and self.item.shape.shrinks:
             smaller = self.smaller()
             if smaller is not None:
                 return smaller
         return full, NOTHING
+
+    def shared_plan(self, counts: tuple[int, ...]) -> FlavorPlan | None:
+        """The plan of an equal workload on the first flavors, if it fits now without borrowing; else None."""
+        item, queue = self.item, self.queue
+        known = item.shape.plans.get(queue.name)
+        if known is None or known[0] is not queue.spec or item.bookmark is not None:
+            return None
+        if counts != item.shape.counts or item.workload.pod_sets is not item.shape.named:
+            return None
+        for fr, amount in known[1].usage.items():
+            if borrows_with(queue, fr, amount) or amount > free(queue, fr):
+                return None
+        return known[1]
+
+    def share(self, plan: FlavorPlan, counts: tuple[int, ...]) -> None:
+        """Keep a plan that fits for equal workloads, if it got the first flavors and borrows nothing."""
+        shape = self.item.shape
+        whole = counts == shape.counts and self.item.workload.pod_sets is shape.named
+        if whole and self.item.bookmark is None and not any(part.considered for part in plan.pod_sets):
+            shape.plans[self.queue.name] = self.queue.spec, plan
 
     def selection(self, plan: FlavorPlan) -> Selection:
         """The victims of a plan; none if it fits, or if preemption does not help."""

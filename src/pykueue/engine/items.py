@@ -1,13 +1,20 @@
 """The engine's state of a workload: `Item`, and the `Shape` that equal workloads share."""
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED, Instant
 from pykueue.engine.decisions import Obstacle, Why
-from pykueue.engine.model import Options, PodSet, Workload, resource_rank
+from pykueue.engine.model import Admission, ClusterQueue, Options, PodSet, Workload, resource_rank
+
+if TYPE_CHECKING:
+    # Only the type of a plan is needed here, so there is no import cycle at run time.
+    from pykueue.engine.flavors import FlavorPlan
 
 Totals = tuple[tuple[str, int], ...]
+Holding = tuple[tuple[tuple[int, int], ...], frozenset[int]]
+"""The amounts that a reservation uses by the number of their (flavor, resource) pair, and all pairs that it has."""
 Tried = tuple[tuple[tuple[str, int], ...], ...]
 """For each pod set, the flavor that the scan of each resource reached."""
 
@@ -53,7 +60,20 @@ class Bookmark(Frozen):
 class Shape:
     """The properties shared by workloads that no scheduling decision distinguishes, computed once for all of them."""
 
-    __slots__ = ("__weakref__", "counts", "digest", "epoch", "named", "obstacles", "pod_sets", "priority", "totals")
+    __slots__ = (
+        "__weakref__",
+        "counts",
+        "digest",
+        "epoch",
+        "held",
+        "named",
+        "obstacles",
+        "plans",
+        "pod_sets",
+        "priority",
+        "shrinks",
+        "totals",
+    )
 
     def __init__(self, pod_sets: tuple[PodSet, ...], priority: int, named: tuple[PodSet, ...]) -> None:
         self.pod_sets = pod_sets
@@ -62,11 +82,17 @@ class Shape:
         """The same with the names that the first workload of the shape gives them; all with these names share it."""
         self.counts = tuple(max(0, p.count) for p in pod_sets)
         self.priority = priority
+        self.shrinks = any(p.min_count is not None for p in pod_sets)
+        """Whether it may start with fewer pods."""
         self.totals = tuple(totals_of(p, n) for p, n in zip(pod_sets, self.counts, strict=True))
         self.digest = 0
         self.epoch = -1
         self.obstacles: dict[tuple[int, str], Obstacle | None] = {}
         """Whether a pod set's node selection excludes a flavor; valid for one epoch of the flavors."""
+        self.plans: dict[str, tuple[ClusterQueue, FlavorPlan]] = {}
+        """By ClusterQueue, a plan on the first flavors without borrowing; as valid, and until the queue changes."""
+        self.held: dict[str, tuple[Admission, Holding]] = {}
+        """By ClusterQueue, a reservation that equal workloads share, and what it uses."""
 
 
 def totals_of(pod_set: PodSet, count: int) -> Totals:
@@ -97,6 +123,7 @@ class Item:
         "group",
         "in_flight",
         "key",
+        "namespace",
         "place",
         "priority",
         "queue",
@@ -117,6 +144,7 @@ class Item:
 
     def __init__(self, workload: Workload, shape: Shape, stamp: Instant) -> None:
         self.key = workload.key
+        self.namespace = workload.namespace
         self.uid = workload.uid
         self.workload = workload
         self.shape = shape
@@ -125,7 +153,7 @@ class Item:
         self.version = 0
         self.confirmed: Workload | None = None
         """The level to return to if a write is refused; None while nothing is assumed."""
-        self.in_flight: list[Workload] = []
+        self.in_flight: tuple[Workload, ...] = ()
         """The levels after each write in flight, in order."""
         self.buffered: tuple[Workload, int] | None = None
         self.place = Place.IDLE
@@ -142,7 +170,7 @@ class Item:
         self.claim: Claim | None = None
         self.seen_at = -1
         """The version of its tree at which it was last evaluated."""
-        self.starts: list[Tried | None] = []
+        self.starts: tuple[Tried | None, ...] = ()
         """From which bookmarks it was evaluated at that version, in order."""
         self.timer: Instant | None = None
         self.reported: Why | None = None

@@ -152,7 +152,7 @@ def see_workload(world: World, workload: Workload, version: int) -> None:
         item = Item(workload, shape, queue_stamp(workload, world.options))
         item.version = version
         world.items[workload.key] = item
-        adopt(world, item, workload)
+        world.members.setdefault(workload.local_queue, {})[item.key] = item
     elif item.in_flight:
         if not version or version > item.version:
             item.buffered = (workload, version)
@@ -175,7 +175,7 @@ def adopt(world: World, item: Item, workload: Workload) -> None:
     old = item.workload.local_queue
     if old != workload.local_queue:
         world.members.get(old, {}).pop(item.key, None)
-    world.members.setdefault(workload.local_queue, {})[item.key] = item
+        world.members.setdefault(workload.local_queue, {})[item.key] = item
     workload = with_pod_sets_of(world.shape(workload, item.shape), workload)
     edited = workload.generation != item.workload.generation
     if not workload.active or edited:
@@ -255,16 +255,18 @@ def confirm(world: World, key: str, version: int) -> None:
     item = world.items.get(key)
     if item is None:
         return
-    item.version = max(item.version, version)
+    if version > item.version:
+        item.version = version
     if item.in_flight:
         if world.releasing:
             forget_releases(world, item)
         if is_releasing(item):
             # It may queue again from now on.
             world.touched[key] = item
-        item.confirmed = item.in_flight.pop(0)
+        item.confirmed, item.in_flight = item.in_flight[0], item.in_flight[1:]
+    if item.in_flight:
         note_releases(world, item)
-    if not item.in_flight:
+    else:
         item.confirmed = None
         unbuffer(world, item)
 
@@ -275,7 +277,7 @@ def take_back(world: World, key: str) -> None:
     if item is None or item.confirmed is None:
         return
     forget_releases(world, item)
-    before, item.confirmed, item.in_flight, item.reported = item.confirmed, None, [], None
+    before, item.confirmed, item.in_flight, item.reported = item.confirmed, None, (), None
     stopped = item.stopped
     adopt(world, item, before)
     # That its pods have stopped was observed, not assumed.

@@ -34,7 +34,7 @@ from pykueue.engine.decisions import (
     Why,
 )
 from pykueue.engine.items import PARKED, QUEUED, Item
-from pykueue.engine.model import CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, StopPolicy, Workload
+from pykueue.engine.model import DRAIN, OPEN, CheckState, ClusterQueue, LocalQueue, PodsReadyOptions, Workload
 from pykueue.engine.placement import settle
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.releases import is_releasing
@@ -108,7 +108,8 @@ def review(item: Item, world: World, now: Instant) -> Review:
     if workload.deactivation is not None:
         return Review(Deactivate(workload.key, None, workload.deactivation.message, now))
     # Until its release is stored, those who waited for its quota go first.
-    waiting = NOTHING_DUE if is_releasing(item) else requeue(workload, world, now)
+    waited = workload.requeued is not None or workload.requeue_at is not None
+    waiting = requeue(workload, world, now) if waited and not is_releasing(item) else NOTHING_DUE
     if waiting.decision is not None:
         return waiting
     if workload.admission is None:
@@ -166,8 +167,6 @@ def release(item: Item, world: World, now: Instant) -> Unreserve | None:
 def requeue(workload: Workload, world: World, now: Instant) -> Review:
     """Whether an evicted workload may queue again, and if not, when; one that holds quota by now is marked the same."""
     # spec: LIF-8
-    if workload.requeued is None and workload.requeue_at is None:
-        return Review()
     reason = "" if workload.requeued is None or workload.requeued.may else workload.requeued.reason
     if workload.requeue_at is not None and now < workload.requeue_at:
         return Review(look_again=workload.requeue_at)
@@ -179,12 +178,12 @@ def requeue(workload: Workload, world: World, now: Instant) -> Review:
     if timed:
         return Review(Requeue(workload.key, RequeueReason.BACKOFF_FINISHED, now))
     local = world.local_queues.get(workload.local_queue)
-    if local is None or local.stop is not StopPolicy.NONE:
+    if local is None or local.stop is not OPEN:
         return NOTHING_DUE
     if reason == EvictionReason.LOCAL_QUEUE_STOPPED:
         return Review(Requeue(workload.key, RequeueReason.LOCAL_QUEUE_RESTARTED, now))
     queue = world.forest.queues.get(local.queue)
-    if reason == EvictionReason.QUEUE_STOPPED and queue is not None and queue.spec.stop is StopPolicy.NONE:
+    if reason == EvictionReason.QUEUE_STOPPED and queue is not None and queue.spec.stop is OPEN:
         return Review(Requeue(workload.key, RequeueReason.QUEUE_RESTARTED, now))
     return NOTHING_DUE
 
@@ -219,7 +218,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     local = world.local_queues.get(workload.local_queue)
     if local is None or local.terminating:
         return WaitReason.MISCONFIGURED, QueueMissing("LocalQueue", local_name(workload))
-    if local.stop is not StopPolicy.NONE:
+    if local.stop is not OPEN:
         return WaitReason.SUSPENDED, QueueInactive("LocalQueue", local_name(workload), why="it is stopped")
     queue = world.forest.queues.get(local.queue)
     if queue is None:
@@ -232,7 +231,7 @@ def obstacle(item: Item, world: World) -> tuple[WaitReason, Why] | None:
     if not world.options.observability:
         return (WaitReason.GATED, GatedBy(gates)) if gates else None
     # The cycle reports failed checks first, too; otherwise the two reasons would alternate for ever.
-    refused = None if has_failed_check(workload) else world.refusal(queue, workload)
+    refused = None if has_failed_check(workload) else world.refusal(queue, item)
     if refused is not None:
         return WaitReason.MISCONFIGURED, refused
     if gates:
@@ -307,9 +306,9 @@ def by_queues(item: Item, world: World, now: Instant) -> Decision | None:
     local = world.local_queues.get(workload.local_queue)
     queue: QuotaNode | None = world.forest.queues.get(workload.admission.queue)
     if workload.admitted_at is not None:
-        if local is not None and local.stop is StopPolicy.DRAIN:
+        if local is not None and local.stop is DRAIN:
             return Evict(item.key, EvictionReason.LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
-        if queue is not None and queue.spec.stop is StopPolicy.DRAIN:
+        if queue is not None and queue.spec.stop is DRAIN:
             return Evict(item.key, EvictionReason.QUEUE_STOPPED, "The ClusterQueue is stopped", now)
         return None
     found = gone_or_stopped("LocalQueue", local_name(workload), local)
@@ -324,7 +323,7 @@ def gone_or_stopped(
     """Why a queue takes a reservation back; None when it does not."""
     if queue is None or queue.terminating:
         return WaitReason.MISCONFIGURED, QueueMissing(kind, name, lost_reservation=True)
-    if queue.stop is not StopPolicy.NONE:
+    if queue.stop is not OPEN:
         return WaitReason.SUSPENDED, QueueInactive(kind, name, lost_reservation=True)
     return None
 
@@ -337,10 +336,10 @@ def lost(item: Item, world: World, reason: WaitReason, why: Why, now: Instant) -
 def by_admission(item: Item, world: World, now: Instant) -> Decision | None:
     """A reservation becomes an admission when every required check is ready."""
     workload = item.workload
-    queue = world.forest.queues.get(item.queue)
-    if workload.admitted_at is not None or workload.admission is None or queue is None:
+    if workload.admitted_at is not None or workload.admission is None:
         return None
-    if world.has_passed(queue, workload, assigned_flavors(workload)):
+    queue = world.forest.queues.get(item.queue)
+    if queue is not None and world.has_passed(queue, workload, assigned_flavors(workload)):
         return Admit(item.key, workload.admission, 0, now, reserved_before=True)
     return None
 

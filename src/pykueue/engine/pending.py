@@ -176,10 +176,11 @@ class PendingQueue:
 
     def take_out(self, item: Item) -> None:
         """Remove a workload from its class or from the parked ones; the preemptor does not change."""
-        self.parked.pop(item.key, None)
-        self.resting.discard(item.key)
-        self.aside.pop(item.key, None)
-        if item.entry:
+        if item.place is PARKED:
+            del self.parked[item.key]
+            self.resting.discard(item.key)
+            self.aside.pop(item.key, None)
+        elif item.place is QUEUED:
             item.entry = 0
             group = self.classes[item.group]
             group.size -= 1
@@ -240,7 +241,7 @@ class PendingQueue:
         """Requeue all parked workloads that may be evaluated again."""
         self.unpark_classes()
         for item in list(self.parked.values()):
-            if backoff_over(item.workload, now) and serves(item.workload.namespace):
+            if backoff_over(item.workload, now) and serves(item.namespace):
                 self.insert(item, now)
 
     def unpark_classes(self) -> None:

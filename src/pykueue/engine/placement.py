@@ -1,9 +1,10 @@
 """Places workloads according to their level: holding quota, pending in a queue, or neither."""
 
 from pykueue.engine.decisions import WaitReason
-from pykueue.engine.items import HOLDING, IDLE, PARKED, QUEUED, Item
-from pykueue.engine.model import Options, StopPolicy, Workload, effective_priority
+from pykueue.engine.items import HOLDING, IDLE, Holding, Item
+from pykueue.engine.model import OPEN, Admission, Options, Workload, effective_priority
 from pykueue.engine.order import queue_stamp
+from pykueue.engine.pending import PENDING
 from pykueue.engine.world import World, held
 
 
@@ -23,12 +24,12 @@ def settle(world: World, item: Item) -> None:
     if world.without_queue:
         world.without_queue.pop(item.key, None)
     if admission is not None and admission.queue in world.forest.queues:
-        place_holder(world, item, before, admission.queue)
+        place_holder(world, item, before, admission)
     elif admission is not None:
         leave_place(world, item)
         world.without_queue[item.key] = item
-    elif is_admissible(world, workload) and world.queue_of(workload) in world.pending:
-        place_pending(world, item, before)
+    elif is_admissible(world, workload) and (queue := world.queue_of(workload)) in world.pending:
+        place_pending(world, item, before, queue)
     else:
         leave_place(world, item)
         if (workload.finished or not workload.active) and before is not None and before is not workload:
@@ -59,13 +60,14 @@ def is_admissible(world: World, workload: Workload) -> bool:
         and not workload.held_off
         and workload.admission is None
         and local is not None
-        and local.stop is StopPolicy.NONE
+        and local.stop is OPEN
         and not local.terminating
     )
 
 
-def place_holder(world: World, item: Item, before: Workload | None, name: str) -> None:
-    """Place a workload that holds quota in this ClusterQueue."""
+def place_holder(world: World, item: Item, before: Workload | None, admission: Admission) -> None:
+    """Place a workload that holds quota by this reservation."""
+    name = admission.queue
     workload, queue = item.workload, world.forest.queues[name]
     here = item.place is HOLDING and item.queue == name
     if here and before is workload:
@@ -73,7 +75,7 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
     if here and before is not None and is_same_reservation(before, workload):
         usage, frs = item.usage, item.frs
     else:
-        usage, frs = held(workload, world.forest.flavors, world.options)
+        usage, frs = held_by(world, item, admission)
     if here:
         queue.generation += 1
         if usage == item.usage and frs == item.frs:
@@ -93,6 +95,17 @@ def place_holder(world: World, item: Item, before: Workload | None, name: str) -
     world.forest.hold(queue, item)
 
 
+def held_by(world: World, item: Item, admission: Admission) -> Holding:
+    """Return what a workload's reservation uses, computed once for equal workloads that share the reservation."""
+    workload, shape = item.workload, item.shape
+    if workload.pod_sets is not shape.named:
+        return held(workload, world.forest.flavors, world.options)
+    known = shape.held.get(admission.queue)
+    if known is None or known[0] is not admission:
+        known = shape.held[admission.queue] = admission, held(workload, world.forest.flavors, world.options)
+    return known[1]
+
+
 def is_same_reservation(before: Workload, now: Workload) -> bool:
     """Whether a new level of a workload has the very reservation and pods of the old one, and so the same usage."""
     return (
@@ -100,14 +113,12 @@ def is_same_reservation(before: Workload, now: Workload) -> bool:
     )
 
 
-def place_pending(world: World, item: Item, before: Workload | None) -> None:
-    """Place a workload that waits for quota."""
-    workload = item.workload
-    name = world.queue_of(workload)
-    pending = world.pending[name]
-    here = item.place in (QUEUED, PARKED) and item.queue == name
-    changed = before is None or changes_evaluation(before, workload, world.options)
-    if not here or changed or pending.has_rested(item, world.now):
+def place_pending(world: World, item: Item, before: Workload | None, name: str) -> None:
+    """Place a workload that waits for quota of this ClusterQueue."""
+    workload, pending = item.workload, world.pending[name]
+    here = item.place in PENDING and item.queue == name
+    changed = not here or before is None or changes_evaluation(before, workload, world.options)
+    if changed or pending.has_rested(item, world.now):
         if not here:
             if item.place is not IDLE:
                 leave_place(world, item)
@@ -120,7 +131,7 @@ def place_pending(world: World, item: Item, before: Workload | None) -> None:
         if tree is not None:
             item.seen_at = -1
             tree.dirty[tree] = None
-    if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], workload.namespace):
+    if pending.parked_with_class(item) is not None and not world.serves(world.forest.queues[name], item.namespace):
         # What requeues its class does not help a workload of this namespace.
         pending.park(item)
 
@@ -136,7 +147,7 @@ def leave_place(world: World, item: Item, *, started: bool = False) -> None:
     if item.place is HOLDING and queue is not None:
         world.forest.release(queue, item)
         world.to_flush[item.queue] = None
-    elif item.place in (QUEUED, PARKED):
+    elif item.place in PENDING:
         drop_claim(world, item)
         if item.queue in world.pending:
             world.pending[item.queue].remove(item)

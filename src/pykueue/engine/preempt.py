@@ -61,6 +61,8 @@ Chosen = TypeVar("Chosen", Candidate, Victim)
 class Search:
     """Finds the victims that let a workload use given amounts; results are cached."""
 
+    __slots__ = ("item", "known", "now", "options", "queue", "snapshot")
+
     def __init__(self, snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant, options: Options) -> None:
         self.snapshot = snapshot
         self.queue = queue

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from pykueue.engine.decisions import Admit, Decision, Reserve
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Item
+from pykueue.engine.model import Workload
 from pykueue.engine.world import World
 
 
@@ -14,11 +15,15 @@ def released_in(item: Item) -> list[str]:
     before = item.confirmed
     if before is not None:
         for now in item.in_flight:
-            held = before.admission
-            if held is not None and (now.admission is None or (before.active and not now.active)):
-                found.append(held.queue)
+            if before.admission is not None and gives_back(before, now):
+                found.append(before.admission.queue)
             before = now
     return found
+
+
+def gives_back(before: Workload, now: Workload) -> bool:
+    """Whether a decision that led from one level to the next gives quota back, if there is any."""
+    return now.admission is None or (before.active and not now.active)
 
 
 def is_releasing(item: Item) -> bool:
@@ -62,7 +67,7 @@ def in_order(world: World, decisions: list[Decision]) -> list[Decision]:
         if isinstance(decision, Reserve | Admit):
             tree = world.forest.queues[decision.admission.queue].tree
             keys = () if tree is None else releasing.get(tree, ())
-            found.append(replace(decision, after=keys))
+            found.append(replace(decision, after=keys) if keys else decision)
         else:
             found.append(decision)
     return found

@@ -14,6 +14,8 @@ class Snapshot:
     something; `rewind` undoes them. Only `as_it_is` makes copies.
     """
 
+    __slots__ = ("forest", "gone", "journal")
+
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
         self.journal: list[tuple[QuotaNode, Usage, bool]] = []

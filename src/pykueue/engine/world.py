@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import Invalid, NamespaceMismatch, NamespaceMissing
 from pykueue.engine.forest import Forest
-from pykueue.engine.items import Item, Shape, effective_counts
+from pykueue.engine.items import Holding, Item, Shape, effective_counts
 from pykueue.engine.model import (
     Check,
     Flavor,
@@ -80,7 +80,7 @@ class World:
 
     def shape_of(self, pod_sets: tuple[PodSet, ...], priority: int) -> Shape:
         """The shape of these pod sets at this priority; the names of pod sets do not matter."""
-        nameless = tuple(replace(p, name="") for p in pod_sets)
+        nameless = tuple([replace(p, name="") for p in pod_sets])
         key = (priority, nameless)
         found = self.shapes.get(key)
         if found is None:
@@ -99,14 +99,13 @@ class World:
         selector = queue.spec.namespaces
         return found is not None and selector is not None and selector.matches(found.labels)
 
-    def refusal(self, queue: QuotaNode, workload: Workload) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
+    def refusal(self, queue: QuotaNode, item: Item) -> NamespaceMissing | NamespaceMismatch | Invalid | None:
         """Why a ClusterQueue refuses a workload before it looks at flavors; None if it does not."""
         # spec: CYC-1
-        namespace = workload.namespace
-        if namespace not in self.namespaces:
-            return NamespaceMissing(namespace)
+        workload, namespace = item.workload, item.namespace
         if not self.serves(queue, namespace):
-            return NamespaceMismatch(queue.name)
+            missing = namespace not in self.namespaces
+            return NamespaceMissing(namespace) if missing else NamespaceMismatch(queue.name)
         if workload.unbuilt or workload.problem:
             return Invalid(workload.unbuilt or workload.problem)
         return None
@@ -188,7 +187,7 @@ def assigned_flavors(workload: Workload) -> set[str]:
     return {flavor for assignment in workload.admission.assignments for _, flavor in assignment.flavors}
 
 
-def held(workload: Workload, flavors: Flavors, options: Options) -> tuple[tuple[tuple[int, int], ...], frozenset[int]]:
+def held(workload: Workload, flavors: Flavors, options: Options) -> Holding:
     """The usage of a reservation without reclaimed pods, and all pairs that it uses."""
     if workload.admission is None:
         return (), frozenset()

@@ -210,13 +210,13 @@ def remembered_items(world: World) -> tuple[RememberedItem, ...]:
                 item.entry,
                 item.settled,
                 item.confirmed,
-                tuple(item.in_flight) if item.in_flight else (),
+                item.in_flight,
                 item.buffered,
                 item.bookmark,
                 None if item.claim is None else remembered_claim(item.claim, pairs),
                 item.key in resting,
                 item.seen_at,
-                tuple(item.starts) if item.starts else (),
+                item.starts,
                 item.timer,
                 item.reported,
                 item.stopped,
@@ -291,8 +291,8 @@ def restore_item(engine: Engine, kept: RememberedItem) -> None:
     workload = kept.workload
     item = Item(workload, world.shape(workload), queue_stamp(workload, world.options))
     item.version, item.settled, item.confirmed = kept.version, kept.settled, kept.confirmed
-    item.in_flight, item.buffered, item.bookmark = list(kept.in_flight), kept.buffered, kept.bookmark
-    item.seen_at, item.starts, item.timer = kept.seen_at, list(kept.starts), kept.timer
+    item.in_flight, item.buffered, item.bookmark = kept.in_flight, kept.buffered, kept.bookmark
+    item.seen_at, item.starts, item.timer = kept.seen_at, kept.starts, kept.timer
     item.reported, item.stopped, item.was_stopped, item.queue = (
         kept.reported,
         kept.stopped,
@@ -324,8 +324,8 @@ def restore_place(engine: Engine, kept: RememberedItem) -> None:
     """Restore the place of a workload."""
     world = engine.world
     item = world.items[kept.workload.key]
-    item.place = kept.place
     if kept.place is Place.HOLDING:
+        item.place = kept.place
         level = item.settled or item.workload
         item.usage, item.frs = held(level, world.forest.flavors, world.options)
         world.forest.hold(world.forest.queues[kept.queue], item)

@@ -173,7 +173,7 @@ def would_fit(world: World, queue: QuotaNode, item: Item) -> FlavorPlan | None:
     """The plan of a workload in another queue that takes it and has room for it now; None if there is none."""
     if not world.can_admit(queue) or not is_consistent(world, queue):
         return None
-    if world.refusal(queue, item.workload) is not None:
+    if world.refusal(queue, item) is not None:
         return None
     plan, _ = planner(world, queue, item).best()
     return plan if plan.fits else None
