@@ -47,6 +47,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "apiserver/wire/execquery.py": ("tests/apiserver/http/test_connections.py", "the parameters of connections"),
     "app/admission.py": ("tests/testing/test_door.py", "writes of users on the embedded system"),
     "app/jobboard.py": ("tests/apiserver/http/test_ownapi.py", "every list of jobs that run or wait"),
+    "audit/rules/bounds.py": ("tests/audit/rules/test_fairshare.py", "what the manager may have seen otherwise"),
     "audit/rules/look.py": ("tests/audit/rules/test_stuck.py", "what would fit, and what keeps it out"),
     "audit/nodes.py": ("tests/audit/rules/test_conditions.py", "flavors whose nodes exclude the pods"),
     "audit/rules/overdue.py": ("tests/audit/rules/test_losses.py", "what is reported when it is overdue"),

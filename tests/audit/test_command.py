@@ -31,6 +31,17 @@ def test_a_history_with_a_fault_is_told_and_ends_badly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "strategies", [["LessThanInitialShare"], ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]]
+)
+def test_the_strategies_of_fair_sharing_are_told_one_by_one(strategies: list[str]) -> None:
+    options = [option for strategy in strategies for option in ("--fair-sharing", strategy)]
+    found = CliRunner().invoke(main, ["--history", str(HISTORY), "--lease", LEASE, "--shares-first", *options])
+    # The manager of this history shared in the classic way; whom it preempted is not judged by shares.
+    assert "tournament" not in found.output
+    assert "2894 events" in found.output
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         pytest.param(None, "give --kubeconfig to follow a cluster, or --history to check a recording", id="nothing"),

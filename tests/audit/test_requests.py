@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykueue.api.kueue import ClusterQueue
 from pykueue.api.workload import PodSet
-from pykueue.audit.requests import each_pod
+from pykueue.audit.requests import each_pod, placements
 from pykueue.audit.world import Settings, Transformation
 
 MIG = Transformation("ex.io/mig", "Replace", outputs={"mem": "5"})
@@ -83,3 +84,31 @@ def test_what_a_pod_asks_for(spec: dict[str, Any], settings: Settings, found: di
 def test_what_is_charged_for_it(requests: dict[str, str], settings: Settings, found: dict[str, int]) -> None:
     spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
     assert each_pod(PodSet(msgspec.Raw(msgspec.json.encode({"spec": spec}))), settings) == found
+
+
+def groups(*flavors: tuple[str, ...]) -> ClusterQueue:
+    """A queue with a resource group for each, of the resources cpu, gpu and so on."""
+    found = [
+        {
+            "coveredResources": [name],
+            "flavors": [{"name": flavor, "resources": [{"name": name, "nominalQuota": 1}]} for flavor in group],
+        }
+        for name, group in zip(("cpu", "gpu"), flavors, strict=False)
+    ]
+    return msgspec.convert({"metadata": {"name": "q"}, "spec": {"resourceGroups": found}}, ClusterQueue)
+
+
+def test_each_resource_group_gives_one_of_its_flavors() -> None:
+    queue = groups(("spot", "fixed"), ("new",))
+    assert placements(queue, {"cpu": 2, "gpu": 1}, 1) == [
+        {("spot", "cpu"): 2, ("new", "gpu"): 1},
+        {("fixed", "cpu"): 2, ("new", "gpu"): 1},
+    ]
+    assert placements(queue, {"gpu": 1}, 2) == [{("new", "gpu"): 1}]
+
+
+def test_too_many_ways_to_choose_flavors_are_not_looked_at() -> None:
+    many = tuple(f"f{number}" for number in range(9))
+    assert placements(groups(many, many), {"cpu": 1, "gpu": 1}, 1) == []
+    assert placements(groups(many), {"cpu": 1}, 2) == []
+    assert len(placements(groups(many), {"cpu": 1}, 1)) == 9

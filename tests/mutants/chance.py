@@ -15,20 +15,26 @@ from pykueue.audit.world import Finding
 from pykueue.kube.port import JOBS, WORKLOADS
 from pykueue.testing.kueue import NAMESPACE, ApiError
 from tests.audit.told import Tree
+from tests.mutants.fairload import CONFIGURATION, SETTINGS
 from tests.mutants.load import PRIORITIES, Arrival, Stage, common, job, queues, quotas, thing
 
 SECONDS = 90
 NEVER, LOWER = "Never", "LowerPriority"
 
 
-def limits(rng: random.Random) -> dict[str, int]:
-    """Limits of borrowing and lending, or none."""
+def limits(rng: random.Random, cpu: int) -> dict[str, int]:
+    """Limits of borrowing, and of lending so much quota, or none."""
     found = {}
     if rng.random() < 0.3:
         found["borrowingLimit"] = rng.randint(0, 4)
     if rng.random() < 0.3:
-        found["lendingLimit"] = rng.randint(0, 2)
+        found["lendingLimit"] = min(cpu, rng.randint(0, 2))
     return found
+
+
+def weighted(spec: Tree, rng: random.Random) -> Tree:
+    """The specification of a queue or cohort with a random weight."""
+    return {**spec, "fairSharing": {"weight": rng.choice(("0", "500m", "1", "1", "1", "2"))}}
 
 
 def queue_spec(rng: random.Random, cohort: str) -> Tree:
@@ -45,8 +51,9 @@ def queue_spec(rng: random.Random, cohort: str) -> Tree:
         "whenCanBorrow": rng.choice(("MayStopSearch", "TryNextFlavor")),
         "whenCanPreempt": rng.choice(("MayStopSearch", "TryNextFlavor")),
     }
+    cpu = rng.randint(1, 5)
     return {
-        "resourceGroups": quotas(rng.randint(1, 5), *flavors, **(limits(rng) if cohort else {})),
+        "resourceGroups": quotas(cpu, *flavors, **(limits(rng, cpu) if cohort else {})),
         "preemption": preemption,
         "flavorFungibility": fungibility,
         "queueingStrategy": rng.choice(("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO")),
@@ -57,14 +64,19 @@ def queue_spec(rng: random.Random, cohort: str) -> Tree:
 class Chance:
     """A random load."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, fair: bool = False) -> None:
         self.rng = rng = random.Random(seed)
         cohorts = ["", "one", "one", "two", "two-below"]
         self.specs = {f"q{number}": queue_spec(rng, rng.choice(cohorts)) for number in range(rng.randint(2, 6))}
-        parent = thing("Cohort", "two-below", spec={"parentName": "two"})
+        below: Tree = {"parentName": "two"}
+        if fair:
+            self.specs = {name: weighted(spec, rng) for name, spec in self.specs.items()}
+            below = weighted(below, rng)
+        parent = thing("Cohort", "two-below", spec=below)
         own = thing("Cohort", "two", spec={"resourceGroups": quotas(rng.randint(0, 3))})
         spot = thing("ResourceFlavor", "spot")
-        self.stage = Stage([*common(), spot, parent, own, *queues(self.specs)])
+        trees = [*common(), spot, parent, own, *queues(self.specs)]
+        self.stage = Stage(trees, CONFIGURATION, SETTINGS) if fair else Stage(trees)
         self.made = 0
 
     def play(self, seconds: int = SECONDS) -> list[Finding]:
@@ -128,11 +140,12 @@ class Chance:
 @click.command()
 @click.option("--runs", default=20, show_default=True, help="How many loads to play.")
 @click.option("--seed", default=1, show_default=True, help="The seed of the first.")
-def main(runs: int, seed: int) -> None:
+@click.option("--fair", is_flag=True, help="Play them under fair sharing, with random weights.")
+def main(runs: int, seed: int, fair: bool) -> None:
     """Play random loads; the exit code is 1 if the auditor found something."""
     start, found, events = time.monotonic(), 0, 0
     for number in range(seed, seed + runs):
-        chance = Chance(number)
+        chance = Chance(number, fair=fair)
         for finding in chance.play():
             found += 1
             print(f"seed {number}: {finding}", flush=True)

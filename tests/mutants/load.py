@@ -23,6 +23,7 @@ CALM_SECONDS = 7
 SECONDS = 50
 CAPACITY, MANUAL = "capacity", "manual"
 LOWER = {"withinClusterQueue": "LowerPriority"}
+SETTINGS = Settings(plain_resources=True)
 
 
 def quotas(cpu: int, *flavors: str, **limits: int) -> list[Tree]:
@@ -193,10 +194,10 @@ def job(arrival: Arrival) -> Tree:
 class Stage:
     """The system with some objects, and the auditor."""
 
-    def __init__(self, trees: list[Tree]) -> None:
-        self.system = Embedded({"integrations": {"frameworks": ["batch/job"]}})
+    def __init__(self, trees: list[Tree], configuration: Tree | None = None, settings: Settings = SETTINGS) -> None:
+        self.system = Embedded({"integrations": {"frameworks": ["batch/job"]}, **(configuration or {})})
         self.client = Client(self.system)
-        self.auditor = Auditor(Settings(plain_resources=True))
+        self.auditor = Auditor(settings)
         self.heard = 0
         self.watches = {
             kind: self.system.watch(f"{source.path}?watch=1&timeoutSeconds=100000") for kind, source in SOURCES.items()

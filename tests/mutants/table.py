@@ -1,6 +1,6 @@
 """Which faults are tried, and which rule of the auditor must find each? docs/faults.md has the same table."""
 
-from tests.mutants import faults
+from tests.mutants import fairfaults, faults
 from tests.mutants.faults import Mutant
 
 MUTANTS = {
@@ -46,3 +46,21 @@ MUTANTS = {
     "destructive": Mutant("lost", "deletes Workloads of running Jobs", faults.destructive),
     "premature": Mutant("finish", "finishes Workloads of running Jobs", faults.premature),
 }
+
+FAIR_MUTANTS = {
+    "weightless": Mutant("share", "ignores the weights of fair sharing", fairfaults.weightless),
+    "reversed": Mutant("share", "compares the shares of preemptor and victim in reverse", fairfaults.reversed_sides),
+    "shallow": Mutant(
+        "share", "compares the shares of queues, not of the cohorts below their common cohort", fairfaults.queue_level
+    ),
+    "optimistic": Mutant(
+        "share", "takes the victim's share before a preemption for that after it", fairfaults.before_only
+    ),
+    "entitled": Mutant("share", "reclaims for queues that exceed their nominal quota", fairfaults.entitled),
+    "taking": Mutant("share", "preempts in queues that borrow nothing", fairfaults.taking_own),
+    "rich-first": Mutant("tournament", "admits the head with the largest share first", fairfaults.richest_first),
+    "near-sighted": Mutant(
+        "tournament", "orders heads by the shares of their queues at every level", fairfaults.heads_by_queue
+    ),
+}
+"""Those that need fair sharing; they run under a load of their own."""

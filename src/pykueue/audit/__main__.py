@@ -10,7 +10,7 @@ import click
 from pykueue.audit.auditor import Auditor
 from pykueue.audit.follow import Follower, FollowError, Server, follow
 from pykueue.audit.history import Line, encode, events
-from pykueue.audit.world import Finding, Settings
+from pykueue.audit.world import FINAL, INITIAL, Finding, Settings, ShareStrategy
 from pykueue.base.clock import SystemClock
 
 
@@ -23,6 +23,13 @@ from pykueue.base.clock import SystemClock
 @click.option("--plain-resources", is_flag=True, help="No configuration excludes or transforms resources.")
 @click.option("--block-admission", is_flag=True, help="The manager admits nothing while admitted pods are not ready.")
 @click.option("--keep-requests", is_flag=True, help="The manager keeps ProvisioningRequests of evicted Workloads.")
+@click.option(
+    "--fair-sharing",
+    multiple=True,
+    type=click.Choice((FINAL, INITIAL)),
+    help="Fair sharing is on, with this preemption strategy; give it twice for both.",
+)
+@click.option("--shares-first", is_flag=True, help="The gate FairSharingPrioritizeNonBorrowing is off.")
 @click.option("--seconds", type=float, help="Stop after this many seconds; without it, when interrupted.")
 def main(
     kubeconfig: str | None,
@@ -33,6 +40,8 @@ def main(
     plain_resources: bool,
     block_admission: bool,
     keep_requests: bool,
+    fair_sharing: tuple[ShareStrategy, ...],
+    shares_first: bool,
     seconds: float | None,
 ) -> None:
     """Follow a cluster and print violations: exceeded quota, jobs without admission, work lost or stuck.
@@ -53,6 +62,8 @@ def main(
         plain_resources=plain_resources,
         block_admission=block_admission,
         cleans_up=not keep_requests,
+        fair_sharing=fair_sharing,
+        nominal_first=not shares_first,
     )
     auditor = Auditor(settings)
     if history:

@@ -9,6 +9,7 @@ from typing import Protocol
 from pykueue.audit.rules.capacity import Capacity
 from pykueue.audit.rules.conditions import Conditions
 from pykueue.audit.rules.covered import Covered
+from pykueue.audit.rules.fairshare import FairShare
 from pykueue.audit.rules.losses import Losses
 from pykueue.audit.rules.order import Order
 from pykueue.audit.rules.overuse import Overuse
@@ -16,6 +17,7 @@ from pykueue.audit.rules.preemption import Preemption
 from pykueue.audit.rules.reruns import Reruns
 from pykueue.audit.rules.starts import Starts
 from pykueue.audit.rules.stuck import Stuck
+from pykueue.audit.rules.tournament import Tournament
 from pykueue.audit.rules.undone import Undone
 from pykueue.audit.times import MICROS, Instant
 from pykueue.audit.uptime import Uptime
@@ -48,11 +50,15 @@ class Auditor:
         self.world = World()
         overuse = Overuse(self.settings)
         preemption = Preemption(self.settings, self.uptime, overuse)
+        order = Order(self.settings, self.uptime, overuse, preemption)
         self.rules: tuple[Rule, ...] = (
             overuse,
             Conditions(self.settings, self.uptime),
-            # It comes before the preemptions, which forget a preemptor as soon as it has quota.
-            Order(self.settings, self.uptime, overuse, preemption),
+            # These come before the preemptions, which forget a preemptor as soon as it has quota.
+            order,
+            Tournament(self.settings, self.uptime, overuse, preemption, order),
+            # The shares are judged before the preemptions forget a case.
+            FairShare(self.settings, self.uptime, overuse, preemption),
             preemption,
             Starts(self.settings, self.uptime),
             Covered(self.settings),

@@ -5,6 +5,9 @@ It counts in fractions, and shares no code with the manager.
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Final
 
 from pykueue.api.kueue import ClusterQueue
 from pykueue.api.workload import PodSet, TopologyRequest, Workload
@@ -12,6 +15,9 @@ from pykueue.audit.quantities import amount, number, whole
 from pykueue.audit.templates import Container, PodSpec, pod_spec
 from pykueue.audit.tree import Slot
 from pykueue.audit.world import Settings
+
+PLACEMENTS_MAX: Final = 64
+"""How many ways to choose flavors are looked at."""
 
 
 def asked(workload: Workload, queue: ClusterQueue, settings: Settings) -> dict[str, int] | None:
@@ -167,3 +173,22 @@ def any_slots(queue: ClusterQueue, wanted: dict[str, int]) -> dict[Slot, int]:
         for name in group.covered_resources
         if wanted.get(name)
     }
+
+
+def placements(queue: ClusterQueue, wanted: dict[str, int], pod_sets: int) -> list[dict[Slot, int]]:
+    """All that these amounts may take, one flavor for each resource group; empty if there are too many ways.
+
+    With several flavors, several pod sets may get different ones, which are too many ways as well.
+    """
+    groups = [
+        (group.flavors, [name for name in group.covered_resources if wanted.get(name)])
+        for group in queue.spec.resource_groups
+    ]
+    used = [(flavors, names) for flavors, names in groups if names and flavors]
+    ways = prod(len(flavors) for flavors, _ in used)
+    if ways > PLACEMENTS_MAX or (ways > 1 and pod_sets > 1):
+        return []
+    return [
+        {(flavor.name, name): wanted[name] for flavor, (_, names) in zip(chosen, used, strict=True) for name in names}
+        for chosen in product(*(flavors for flavors, _ in used))
+    ]

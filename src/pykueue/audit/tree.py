@@ -5,10 +5,11 @@ is recomputed from the quotas and what each ClusterQueue holds, one flavor and r
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Final, TypeAlias
 
-from pykueue.api.kueue import ClusterQueue, Cohort, ResourceGroup
-from pykueue.audit.quantities import UNLIMITED, amount
+from pykueue.api.kueue import ClusterQueue, Cohort, FairSharing, ResourceGroup
+from pykueue.audit.quantities import UNLIMITED, amount, number
 from pykueue.base.struct import Frozen
 
 Slot: TypeAlias = tuple[str, str]
@@ -30,6 +31,7 @@ class Quota(Frozen):
 
 
 NO_QUOTA: Final = Quota()
+ONE: Final = Fraction(1)
 
 
 class TreeNode(Frozen):
@@ -38,6 +40,8 @@ class TreeNode(Frozen):
     name: NodeName
     quotas: Mapping[Slot, Quota]
     parent: NodeName | None
+    weight: Fraction = ONE
+    """By what its share is divided under fair sharing."""
 
 
 def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Slot, Quota]:
@@ -52,6 +56,12 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Slot, Quota]:
         for flavor in group.flavors
         for quota in flavor.resources
     }
+
+
+def weight_of(sharing: FairSharing | None) -> Fraction:
+    """The weight under fair sharing; 1 if there is none, or if it is malformed."""
+    found = number(str(sharing.weight)) if sharing is not None else None
+    return ONE if found is None else found
 
 
 def plus(left: int, right: int) -> int:
@@ -72,9 +82,13 @@ class Forest:
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         self.nodes: dict[NodeName, TreeNode] = {}
         for cohort in cohorts:
-            self.add((COHORT, cohort.name), quotas_of(cohort.spec.resource_groups), cohort.spec.parent_name)
+            spec = cohort.spec
+            self.add(
+                (COHORT, cohort.name), quotas_of(spec.resource_groups), spec.parent_name, weight_of(spec.fair_sharing)
+            )
         for queue in queues:
-            self.add((QUEUE, queue.name), quotas_of(queue.spec.resource_groups), queue.spec.cohort_name)
+            own = queue.spec
+            self.add((QUEUE, queue.name), quotas_of(own.resource_groups), own.cohort_name, weight_of(own.fair_sharing))
         for node in list(self.nodes.values()):
             if node.parent is not None and node.parent not in self.nodes:
                 # A cohort exists, without quota of its own, as soon as something refers to it.
@@ -85,9 +99,9 @@ class Forest:
                 self.children.setdefault(node.parent, []).append(name)
         self.roots = {name: self.climb(name) for name in self.nodes}
 
-    def add(self, name: NodeName, quotas: Mapping[Slot, Quota], parent: str | None) -> None:
+    def add(self, name: NodeName, quotas: Mapping[Slot, Quota], parent: str | None, weight: Fraction = ONE) -> None:
         """Add a node."""
-        self.nodes[name] = TreeNode(name, quotas, (COHORT, parent) if parent else None)
+        self.nodes[name] = TreeNode(name, quotas, (COHORT, parent) if parent else None, weight)
 
     def climb(self, name: NodeName) -> NodeName | None:
         """The root above a node, or None in a cycle."""

@@ -1,7 +1,7 @@
 """Every object as of the latest event, and the relations between them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from pykueue.api.checks import AdmissionCheck, ProvisioningRequest
 from pykueue.api.core import Namespace
@@ -10,6 +10,10 @@ from pykueue.api.workload import Workload
 from pykueue.audit.times import Instant
 from pykueue.audit.views import SOURCES, Event, Job, Pod, PodTemplate, Thing, View, controller_uid, key_of
 from pykueue.base.struct import Frozen
+
+ShareStrategy: TypeAlias = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+FINAL: Final = "LessThanOrEqualToFinalShare"
+INITIAL: Final = "LessThanInitialShare"
 
 
 class Transformation(Frozen):
@@ -47,6 +51,10 @@ class Settings(Frozen):
     """Whether the manager admits nothing while an admitted workload's pods are not ready."""
     cleans_up: bool = True
     """Whether the manager deletes the ProvisioningRequests of workloads that were evicted."""
+    fair_sharing: tuple[ShareStrategy, ...] = ()
+    """The strategies by which workloads are preempted under fair sharing; empty if fair sharing is off."""
+    nominal_first: bool = True
+    """Whether, under fair sharing, heads that do not borrow go first, whatever the shares."""
 
 
 class Finding(Frozen):

@@ -245,11 +245,13 @@ class Overuse:
 
 
 def requoted(change: Change) -> bool:
-    """Whether a change is one of quotas or of the tree's structure."""
+    """Whether a change is one of quotas, of weights or of the tree's structure."""
     match change.old, change.new:
         case ClusterQueue(spec=old), ClusterQueue(spec=new):
-            return (old.resource_groups, old.cohort_name) != (new.resource_groups, new.cohort_name)
+            shape = (old.resource_groups, old.cohort_name, old.fair_sharing)
+            return shape != (new.resource_groups, new.cohort_name, new.fair_sharing)
         case Cohort(spec=before), Cohort(spec=now):
-            return (before.resource_groups, before.parent_name) != (now.resource_groups, now.parent_name)
+            shape = (before.resource_groups, before.parent_name, before.fair_sharing)
+            return shape != (now.resource_groups, now.parent_name, now.fair_sharing)
         case _:
             return True

@@ -131,7 +131,12 @@ class Preemption:
             f"was preempted as {case.reason} for {name}, but {message}"
             for message in self.against_policy(case, victim, preemptor, queue, unsure=unsure)
         )
-        if case.reason == RECLAIM and self.must_borrow(case, preemptor, queue, world):
+        # Under fair sharing, only what is contested must be within the nominal quota; see `fairshare`.
+        if (
+            case.reason == RECLAIM
+            and not self.settings.fair_sharing
+            and self.must_borrow(case, preemptor, queue, world)
+        ):
             yield f"was preempted as {case.reason} for {name}, which would have to borrow itself"
 
     def against_policy(
@@ -195,14 +200,18 @@ class Preemption:
             if (case.victim, case.at) in self.judged or at - case.at < grace:
                 continue
             self.judged.add((case.victim, case.at))
-            start = case.at - self.lag_micros
-            root = self.overuse.trees(world).root_of(case.queue)
-            unknown = self.overuse.edited_since(root, start) or self.unseen_at >= start
-            if self.uptime.steady(start, at) and not unknown:
+            if self.known(case, at, world):
                 for message in self.needless(case, at, world):
                     yield Finding(RULE, f"Workload {case.victim}", message, case.version, at)
         self.cases = [case for case in self.cases if at - case.at < 2 * (grace + self.lag_micros)]
         self.judged = {(case.victim, case.at) for case in self.cases} & self.judged
+
+    def known(self, case: Case, at: Instant, world: World) -> bool:
+        """Whether one manager and the same quotas applied since shortly before a preemption, and we watched."""
+        start = case.at - self.lag_micros
+        root = self.overuse.trees(world).root_of(case.queue)
+        edited = self.overuse.edited_since(root, start) or self.unseen_at >= start
+        return self.uptime.steady(start, at) and not edited
 
     def needless(self, case: Case, at: Instant, world: World) -> Iterator[str]:
         """Why a preemption was not needed, or hit a queue that had not borrowed."""
@@ -217,7 +226,8 @@ class Preemption:
             return
         start = case.at - self.lag_micros
         most = self.overuse.releases.most(self.overuse.held.charged, start)
-        if case.reason in (RECLAIM, WHILE_BORROWING) and within_quota(forest, root, case, queue.name, totals(most)):
+        reclaims = case.reason in (RECLAIM, WHILE_BORROWING) and not self.settings.fair_sharing
+        if reclaims and within_quota(forest, root, case, queue.name, totals(most)):
             yield f"was preempted as {case.reason} for {name}, but ClusterQueue {case.queue} had not borrowed"
         look = Look(self.settings, self.overuse, world, at, self.uptime)
         wanted = asked(preemptor, queue, self.settings)

@@ -42,6 +42,15 @@ class Releases:
         return {key for at, key, _, _ in self.log if at >= since}
 
 
+def kept(
+    charged: Mapping[str, tuple[str, Amounts]], held_since: Mapping[str, Instant], since: Instant
+) -> dict[tuple[str, str], Amounts]:
+    """What the Workloads that have held quota ever since then hold now; while they hold it, it only shrinks."""
+    return {
+        (key, queue): held for key, (queue, held) in charged.items() if key in held_since and held_since[key] <= since
+    }
+
+
 def totals(held: Holdings, without: frozenset[str] = frozenset()) -> dict[str, dict[Slot, int]]:
     """The sum for each queue, without some Workloads."""
     found: dict[str, dict[Slot, int]] = {}
