@@ -14,11 +14,12 @@ from bench.explain import RUNNING, explaining, explaining_queue
 from bench.memory import PENDING, bytes_per_pending
 from bench.metricspage import QUEUES, page_cost
 from bench.previews import full_cohorts, one_cohort, preview
-from bench.shapes import BASELINE, LARGE, Load
-from bench.storm import Storm, within_cohort, within_queue
+from bench.shapes import BASELINE, FAIR, LARGE, Load
+from bench.storm import Storm, by_share, within_cohort, within_queue
 from bench.throughput import throughput
 from pykueue.base.struct import Frozen
 from pykueue.bridge.estimates import RUNS_MIN
+from pykueue.engine.model import Options
 from tests.outcome import Outcome
 
 RUNS: Final = 3
@@ -148,6 +149,12 @@ LARGE_FLOOR: Final = Floor(
     at_least=True,
     scales=True,
 )
+FAIR_FLOOR: Final = Floor(
+    "fair sharing", "admissions/s", 6_000, "Kueue's own baseline load with fair sharing", at_least=True, scales=True
+)
+FAIR_STORM_FLOOR: Final = Floor(
+    "storm, by share", "ms", 60, "choosing 500 victims among 1,000 by their queue's share", scales=True
+)
 DEPTH_FLOOR: Final = Floor(
     "depth", "times the cost", 1.5, "an admission from 50,000 pending workloads, compared with one from 1,000"
 )
@@ -193,9 +200,9 @@ COHORT_PREVIEW_FLOOR: Final = Floor(
 )
 
 
-def whole_load(floor: Floor, load: Load, runs: int) -> Result:
+def whole_load(floor: Floor, load: Load, runs: int, options: Options | None = None) -> Result:
     """Admissions per second under a load: the median run by its margin over the floor."""
-    found = sorted((throughput(load) for _ in range(runs)), key=lambda run: run.per_second * run.slowness)
+    found = sorted((throughput(load, options) for _ in range(runs)), key=lambda run: run.per_second * run.slowness)
     middle = found[len(found) // 2]
     lost = f"{middle.evictions:,} evictions, {middle.lost_seconds:,.0f} s of run time lost, {middle.unserved} in vain"
     note = f"{lost}; {middle.waits:,} pending reasons, {middle.cycles:,} cycles"
@@ -210,6 +217,18 @@ def baseline() -> list[Result]:
 def large() -> list[Result]:
     """Admissions a second under Kueue's large-scale load."""
     return [whole_load(LARGE_FLOOR, LARGE, 1)]
+
+
+def fair() -> list[Result]:
+    """Admissions a second under fair sharing, and the cost of mass preemption by share."""
+    throughput_found = whole_load(FAIR_FLOOR, BASELINE, RUNS, FAIR)
+    before = kernel.seconds()
+    found = by_share()
+    slowness = kernel.slowness(before)
+    return [
+        throughput_found,
+        Result(FAIR_STORM_FLOOR, found.choosing * 1000, slowness, f"{found.victims} victims"),
+    ]
 
 
 def depth() -> list[Result]:
@@ -297,6 +316,7 @@ def estimates() -> list[Result]:
 MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "baseline": baseline,
     "large": large,
+    "fair": fair,
     "depth": depth,
     "storm": storm,
     "memory": memory,

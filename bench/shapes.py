@@ -11,12 +11,14 @@ from pykueue.engine.model import (
     Flavor,
     LocalQueue,
     Namespace,
+    Options,
     PodSet,
     Policy,
     Preemption,
     Quota,
     ResourceGroup,
     Selector,
+    ShareStrategy,
     Workload,
 )
 
@@ -24,6 +26,7 @@ START = Instant(1_767_225_600_000_000)
 MILLIS = 1_000
 CPU = 1_000
 """One core, as the engine counts it."""
+FAIR = Options(fair_sharing=(ShareStrategy.FINAL, ShareStrategy.INITIAL))
 RECLAIM_ANY = Preemption(within_queue=Policy.LOWER, reclaim=Policy.ANY)
 
 
@@ -90,9 +93,9 @@ def queue(
     )
 
 
-def cluster(*queues: ClusterQueue) -> Engine:
+def cluster(*queues: ClusterQueue, options: Options | None = None) -> Engine:
     """An engine that has observed these queues, each with a LocalQueue of its name, and is ready to decide."""
-    engine = Engine()
+    engine = Engine(options or Options())
     engine.observe(Seen(Namespace("default")))
     engine.observe(Seen(Flavor("default")))
     for spec in queues:
@@ -108,7 +111,7 @@ def workload(name: str, queue: str, *, cpu: int, priority: int = 0, created: Ins
     return Workload(f"default/{name}", f"uid-{name}", f"default/{queue}", created, pods, priority)
 
 
-def cluster_of(load: Load) -> Engine:
+def cluster_of(load: Load, options: Options | None = None) -> Engine:
     """An engine that has observed the queues of a load."""
     return cluster(
         *(
@@ -121,7 +124,8 @@ def cluster_of(load: Load) -> Engine:
             )
             for cohort in range(load.cohorts)
             for index in range(load.queues)
-        )
+        ),
+        options=options,
     )
 
 

@@ -2,7 +2,7 @@
 
 from time import process_time
 
-from bench.shapes import CPU, RECLAIM_ANY, START, cluster, queue, workload
+from bench.shapes import CPU, FAIR, RECLAIM_ANY, START, cluster, queue, workload
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import Admit, Evict
@@ -38,6 +38,18 @@ def within_cohort() -> Storm:
     )
     fill(engine, "borrower")
     return blow(engine, "lender")
+
+
+def by_share() -> Storm:
+    """A queue that has borrowed all of its cohort, and another borrower that is entitled to half of it."""
+    engine = cluster(
+        queue("lender", CANDIDATES, cohort="all", preemption=RECLAIM_ANY),
+        queue("late", 0, cohort="all", preemption=RECLAIM_ANY),
+        queue("borrower", 0, cohort="all", preemption=RECLAIM_ANY),
+        options=FAIR,
+    )
+    fill(engine, "borrower")
+    return blow(engine, "late")
 
 
 def fill(engine: Engine, name: str) -> None:

@@ -13,6 +13,7 @@ from bench.shapes import Load, arrivals_of, cluster_of
 from pykueue.app.controllers import GC_THRESHOLDS
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
+from pykueue.engine.model import Options
 
 SLICES: Final = 8
 """The kernel is timed after each of this many parts of a load: the speed of a shared machine varies."""
@@ -54,10 +55,10 @@ def collecting_like_the_manager() -> Iterator[None]:
         gc.unfreeze()
 
 
-def throughput(load: Load) -> Throughput:
+def throughput(load: Load, options: Options | None = None) -> Throughput:
     """Run a load to its end."""
     arrivals = list(arrivals_of(load))
-    driver = Driver(cluster_of(load), arrivals)
+    driver = Driver(cluster_of(load, options), arrivals)
     speeds: list[float] = []
     spent = 0.0
     with collecting_like_the_manager():

@@ -3,7 +3,6 @@
 It needs a manager with fair sharing. One without fault preempts nobody in it, and lets each head have its turn.
 """
 
-from importlib.util import find_spec
 from typing import Final
 
 from pykueue.audit.world import FINAL, INITIAL, Settings
@@ -16,11 +15,6 @@ SECONDS = 40
 CONFIGURATION: Final[Tree] = {"fairSharing": {"preemptionStrategies": [FINAL, INITIAL]}}
 SETTINGS: Final = Settings(plain_resources=True, fair_sharing=(FINAL, INITIAL))
 TAKES = {"reclaimWithinCohort": "Any"}
-
-
-def shares() -> bool:
-    """Whether the product knows fair sharing."""
-    return find_spec("pykueue.engine.shares") is not None
 
 
 def queue(cpu: int, cohort: str, weight: str = "", **more: object) -> Tree:

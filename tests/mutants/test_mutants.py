@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 from pykueue.audit import auditor
-from tests.mutants import fairload
 from tests.mutants.__main__ import main, tried
 from tests.mutants.chance import Chance
 from tests.mutants.faults import ORIGINALS
@@ -17,7 +16,6 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
 RULE = re.compile(r'^[A-Z]+: Final = "([a-z]+)"$', re.MULTILINE)
 """A constant that names a rule."""
 ALL = {**MUTANTS, **FAIR_MUTANTS}
-needs_shares = pytest.mark.skipif(not fairload.shares(), reason="the engine has no fair sharing")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -40,19 +38,16 @@ def test_nothing_is_found_in_a_random_load() -> None:
     assert Chance(3).play(30) == []
 
 
-@needs_shares
 def test_nothing_is_found_in_the_fair_load_without_a_fault() -> None:
     assert tried("", fair=True).rules == []
 
 
-@needs_shares
 @pytest.mark.parametrize("name", ["shallow", "rich-first"])
 def test_a_mutant_of_fair_sharing_is_found_and_mended(name: str) -> None:
     assert FAIR_MUTANTS[name].rule in tried(name).rules
     assert ORIGINALS == []
 
 
-@needs_shares
 def test_nothing_is_found_in_a_random_load_under_fair_sharing() -> None:
     assert Chance(3, fair=True).play(30) == []
 
