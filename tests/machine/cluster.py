@@ -24,6 +24,7 @@ from pykueue.engine.model import (
     Quota,
     ResourceGroup,
     Selector,
+    ShareStrategy,
     StopPolicy,
     Strategy,
     Taint,
@@ -45,6 +46,15 @@ LIMIT = st.one_of(st.none(), st.none(), AMOUNT)
 SOMETIMES = st.sampled_from((False, False, False, True))
 RARELY = st.sampled_from((False,) * 9 + (True,))
 STOP = st.sampled_from((StopPolicy.NONE,) * 9 + (StopPolicy.HOLD, StopPolicy.DRAIN))
+
+WEIGHT = st.sampled_from((1.0, 1.0, 1.0, 2.0, 0.5, 0.0, 1e6))
+STRATEGIES = st.sampled_from(
+    (
+        (ShareStrategy.FINAL, ShareStrategy.INITIAL),
+        (ShareStrategy.FINAL,),
+        (ShareStrategy.INITIAL,),
+    )
+)
 
 
 @st.composite
@@ -69,6 +79,11 @@ def options(draw: st.DrawFn) -> Options:
         observability=not draw(SOMETIMES),
         explicit_status=draw(SOMETIMES),
         priority_boost=draw(SOMETIMES),
+        fair_sharing=draw(STRATEGIES) if draw(SOMETIMES) else (),
+        fair_prefers_nonborrowing=draw(st.booleans()),
+        fair_within_nominal=not draw(SOMETIMES),
+        fair_refill=draw(SOMETIMES),
+        fair_reevaluates=draw(SOMETIMES),
     )
 
 
@@ -113,6 +128,7 @@ def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
         ),
         draw(STOP),
         (CheckRule("budget", draw(st.sampled_from(((), ("fast",))))),) if draw(RARELY) else (),
+        weight=draw(WEIGHT),
     )
 
 
@@ -120,7 +136,8 @@ def queues(draw: st.DrawFn, name: str) -> ClusterQueue:
 def cohorts(draw: st.DrawFn, name: str) -> Cohort:
     """A cohort; now and then one that closes a cycle."""
     parent = draw(st.sampled_from(("", "", "", *COHORTS)))
-    return Cohort(name, parent, draw(quotas(("cpu",), draw(st.sampled_from(((), FLAVORS))), limits=bool(parent))))
+    owned = draw(quotas(("cpu",), draw(st.sampled_from(((), FLAVORS))), limits=bool(parent)))
+    return Cohort(name, parent, owned, draw(WEIGHT))
 
 
 @st.composite

@@ -29,6 +29,7 @@ from pykueue.engine.model import (
     Options,
     PodSet,
     PodsReady,
+    ShareStrategy,
     Thing,
     Workload,
 )
@@ -52,6 +53,7 @@ from tests.machine.cluster import (
     workloads,
 )
 
+BOTH = (ShareStrategy.FINAL, ShareStrategy.INITIAL)
 CYCLES_MAX = 60
 """So many cycles in a row at one instant would be an engine that does not come to rest."""
 
@@ -445,5 +447,25 @@ class KueueMachine(EngineMachine):
         super().start(replace(chosen, **theirs))
 
 
+class FairMachine(EngineMachine):
+    """The same under fair sharing."""
+
+    def start(self, chosen: Options) -> None:
+        super().start(replace(chosen, fair_sharing=chosen.fair_sharing or BOTH))
+
+    @rule()
+    def let_victims_stop(self) -> None:
+        """Victims stop, preemptors start, and that comes to an end: nobody is evicted in turn for ever."""
+        for _ in range(CYCLES_MAX):
+            self.decide_until_quiet()
+            leaving = [key for key, one in self.store.items() if one.evicted is not None and one.admission is not None]
+            if not leaving:
+                return
+            for key in leaving:
+                self.tell(Stopped(key))
+        raise AssertionError("workloads evict each other in turn")
+
+
 TestEngineMachine = EngineMachine.TestCase
+TestFairMachine = FairMachine.TestCase
 TestKueueMachine = KueueMachine.TestCase
