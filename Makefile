@@ -90,6 +90,7 @@ crash: .venv/.stamp control-plane ## inject crashes, network cuts and conflicts 
 	$(BIN)/python -m tests.crash.attempts
 	$(BIN)/python -m bench.machine neighbours
 	$(BIN)/python -m tests.crash $(ARGS)
+	$(BIN)/python -m tests.crash --fair --kills 40 $(ARGS)
 
 # Faults that take more than half a minute.
 LONG_FAULTS = slow-apiserver,slow-webhooks,stall-watches,step-clock,skew-clocks,restore-etcd,expire-certificates

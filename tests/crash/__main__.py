@@ -29,6 +29,7 @@ from tests.plane.process import stop_on_signals
 @click.option("--calm", default=5.0, show_default=True, help="Seconds of load before the first fault.")
 @click.option("--seed", default=1, show_default=True, help="Where rng begins.")
 @click.option("--program", type=click.Choice(["pykueue", "kueue", *MUTANTS]), default="pykueue", show_default=True)
+@click.option("--fair", is_flag=True, help="With fair sharing.")
 @click.option("--mutants", default="", help=f"Broken managers to try instead: all, or some of {', '.join(MUTANTS)}.")
 @click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Run to go on with.")
 def main(
@@ -41,6 +42,7 @@ def main(
     calm: float,
     seed: int,
     program: str,
+    fair: bool,
     mutants: str,
     resume: Path | None,
 ) -> None:
@@ -64,7 +66,7 @@ def main(
         record = Record.open(resume)
     else:
         chosen = steps(kills, each, seed, only.split(",") if only else [], skip.split(","))
-        record = Record.begin(folder, Plan(chosen, seed, cut_seconds, lease_seconds, program))
+        record = Record.begin(folder, Plan(chosen, seed, cut_seconds, lease_seconds, program, fair))
     say(f"{len(record.steps)} faults, {len(record.done)} of them done; the record is in {record.folder}")
     run(record, calm)
     text, outcome = summary(record)

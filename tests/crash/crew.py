@@ -8,6 +8,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+from pykueue.audit.world import FINAL, INITIAL
 from tests.plane.client import ApiError, Client, Late, Tree
 from tests.plane.plane import executables
 from tests.plane.programs import ACCOUNT, LEASE, NAMESPACE, ManagerProcess, Site
@@ -30,8 +31,8 @@ class Member:
 class Crew:
     """The managers that run now, and how to start another."""
 
-    def __init__(self, site: Site, program: str, lease_seconds: int) -> None:
-        self.site, self.plane, self.program = site, site.plane, program
+    def __init__(self, site: Site, program: str, lease_seconds: int, *, fair: bool = False) -> None:
+        self.site, self.plane, self.program, self.fair = site, site.plane, program, fair
         self.lease_seconds = lease_seconds
         self.token = site.plane.token(NAMESPACE, ACCOUNT)
         self.members: list[Member] = []
@@ -84,9 +85,10 @@ class Crew:
 
     def config(self) -> dict[str, Any]:
         """What the Configuration says beyond what every site's does."""
+        sharing = {"fairSharing": {"preemptionStrategies": [FINAL, INITIAL]}} if self.fair else {}
         if self.program != "kueue":
-            return {}
-        return {"webhook": {"certDir": str(self.site.certificates)}, "metrics": {"bindAddress": "0"}}
+            return sharing
+        return sharing | {"webhook": {"certDir": str(self.site.certificates)}, "metrics": {"bindAddress": "0"}}
 
     def command(self, config: Path, kubeconfig: Path, name: str) -> list[str]:
         """The command of our manager, of one that is broken on purpose, or of the real Kueue."""
@@ -212,9 +214,9 @@ class Crew:
 
 
 @contextlib.contextmanager
-def crew_on(site: Site, program: str, lease_seconds: int) -> Iterator[Crew]:
+def crew_on(site: Site, program: str, lease_seconds: int, *, fair: bool = False) -> Iterator[Crew]:
     """A crew without members yet; all are ended with the block."""
-    crew = Crew(site, program, lease_seconds)
+    crew = Crew(site, program, lease_seconds, fair=fair)
     try:
         yield crew
     finally:

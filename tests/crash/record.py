@@ -26,6 +26,8 @@ class Plan(NamedTuple):
     cut_seconds: float
     lease_seconds: int
     program: str
+    fair: bool = False
+    """Whether fair sharing is on."""
 
 
 def steps(kills: int, each: int, seed: int, only: list[str], skip: list[str] | None = None) -> list[Step]:
@@ -44,7 +46,7 @@ class Record:
         self.folder = folder
         self.steps = [Step(*step) for step in plan.steps]
         self.seed, self.cut_seconds, self.lease_seconds = plan.seed, plan.cut_seconds, plan.lease_seconds
-        self.program = plan.program
+        self.program, self.fair = plan.program, plan.fair
         self.done: dict[int, dict[str, Any]] = {}
         self.findings: list[str] = []
         self.endings: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pykueue.audit.world import Finding, Settings
+from pykueue.audit.world import FINAL, INITIAL, Finding, Settings
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
 from tests.crash.crew import Crew, crew_on
@@ -54,7 +54,9 @@ class Stage(NamedTuple):
 
 
 @contextlib.contextmanager
-def stage(folder: Path, program: str, rng: random.Random, lease_seconds: int, name: str) -> Iterator[Stage]:
+def stage(
+    folder: Path, program: str, rng: random.Random, lease_seconds: int, name: str, *, fair: bool = False
+) -> Iterator[Stage]:
     """A control plane with a manager that leads, what Jobs need, and the auditor; logs and history go to the folder."""
     findings: list[Finding] = []
 
@@ -66,12 +68,17 @@ def stage(folder: Path, program: str, rng: random.Random, lease_seconds: int, na
     with late_exits(findings), Plane.start(logged=USER) as plane, Site.on(plane, site_of()) as site:
         define(plane)
         try:
-            with crew_on(site, program, lease_seconds) as crew:
+            with crew_on(site, program, lease_seconds, fair=fair) as crew:
                 load = Load(plane.client, rng, f"job-{name}")
                 crew.start()
                 crew.await_leader()
                 load.prepare()
-                settings = Settings(lease=f"{NAMESPACE}/{LEASE}", plain_resources=True, lag_seconds=LAG_SECONDS)
+                settings = Settings(
+                    lease=f"{NAMESPACE}/{LEASE}",
+                    plain_resources=True,
+                    lag_seconds=LAG_SECONDS,
+                    fair_sharing=(FINAL, INITIAL) if fair else (),
+                )
                 history = folder / f"history-{name}.jsonl.gz"
                 with (
                     Watchman(plane.kubeconfig, history, settings, ended=load.ended, found=found) as watchman,
@@ -91,7 +98,8 @@ def run(record: Record, calm: float) -> None:
     """Do what is left of the plan, and see all Jobs to their end."""
     name = str(len(record.done))
     rng = random.Random(f"{record.seed}/{name}")
-    with stage(record.folder, record.program, random.Random(rng.random()), record.lease_seconds, name) as on:
+    seeded = random.Random(rng.random())
+    with stage(record.folder, record.program, seeded, record.lease_seconds, name, fair=record.fair) as on:
         time.sleep(calm)
         scene = Scene(on.crew.plane, on.crew, on.load, rng, record.cut_seconds, on.watchman)
         start, told = time.monotonic(), 0
