@@ -63,11 +63,16 @@ class CompactedError(Exception):
     """The changes after this version were compacted; list again."""
 
 
-def encoded(tree: Tree, version: int) -> bytes:
-    """The JSON of an object with this version."""
+def stamped(tree: Tree, version: int) -> Tree:
+    """An object with this version."""
     metadata = tree.get("metadata")
     assert isinstance(metadata, dict), "an object without metadata cannot be stored"
-    return msgspec.json.encode({**tree, "metadata": {**metadata, "resourceVersion": str(version)}})
+    return {**tree, "metadata": {**metadata, "resourceVersion": str(version)}}
+
+
+def encoded(tree: Tree, version: int) -> bytes:
+    """The JSON of an object with this version."""
+    return msgspec.json.encode(stamped(tree, version))
 
 
 def place(held: StoredObject) -> tuple[str, str]:

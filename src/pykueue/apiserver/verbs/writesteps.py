@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-import msgspec
-
 from pykueue.api.core import Tree
 from pykueue.apiserver.kinds.conversion import to_served, to_stored
 from pykueue.apiserver.kinds.metadata import deduplicated, with_meta
@@ -16,6 +14,8 @@ from pykueue.apiserver.wire.statuserrors import BODY_MAX
 from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.kube.port import Resource
 
+Read: TypeAlias = Callable[[StoredObject], Tree]
+"""Returns the tree of a stored object."""
 Make: TypeAlias = Callable[[Tree], Tree]
 """Makes the new object from the existing one, in the version of the request, with managed fields."""
 
@@ -31,9 +31,9 @@ def replacing(served: Served, name: str, tree: Tree, namespace: str, terms: Term
     return tree
 
 
-def changed(served: Served, there: StoredObject, make: Make, terms: Terms) -> tuple[Tree, Tree, Tree, Tree]:
+def changed(served: Served, there: StoredObject, read: Read, make: Make, terms: Terms) -> tuple[Tree, Tree, Tree, Tree]:
     """The old object, stored and in the version of the request, and the new one, in that version and as stored."""
-    old: Tree = msgspec.json.decode(there.body)
+    old = read(there)
     live = to_served(served, old)
     made = make(live)
     if terms.who.is_controller:

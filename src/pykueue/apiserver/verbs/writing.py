@@ -31,6 +31,7 @@ from pykueue.apiserver.verbs.offload import Offload, is_large, is_large_body
 from pykueue.apiserver.verbs.ownercheck import check_owners
 from pykueue.apiserver.verbs.patching import Patching, check_applied, patched, raised
 from pykueue.apiserver.verbs.reading import key_of, version_in
+from pykueue.apiserver.verbs.recenttrees import RecentTrees
 from pykueue.apiserver.verbs.writesteps import (
     Make,
     canonical,
@@ -77,6 +78,7 @@ class Writing:
         self.rng = rng
         self.offload = offload
         self.plugins = Plugins(store)
+        self.trees = RecentTrees()
         self.after: dict[str, After] = {}
         """Called after an object was stored or removed, by storage name."""
 
@@ -336,7 +338,7 @@ class Writing:
                 raise not_found(served.resource, key.name)
             heavy = large or is_large_body(there.body)
             try:
-                work = partial(changed, served, there, make, terms)
+                work = partial(changed, served, there, self.trees.of, make, terms)
                 old, live, made, new = await self.offload.run(work, large=heavy, who=terms.who)
             except StatusError:
                 await self.shown(key)
@@ -405,6 +407,8 @@ class Writing:
             held = await self.store.put(key, tree, uid=uid, bytes_max=bytes_max, record=record)
         except TooLargeError:
             raise unstorable() from None
+        if not record:
+            self.trees.keep(held, tree)
         self.plugins.forget(key)
         follow = self.after.get(served.storage)
         if follow is not None:
@@ -429,6 +433,7 @@ class Writing:
                 key, version_in(str(meta(tree).get("resourceVersion") or "")), "", msgspec.json.encode(tree)
             )
         held = await self.store.drop(key, tree)
+        self.trees.drop(key)
         self.plugins.forget(key)
         follow = self.after.get(served.storage)
         if follow is not None:
