@@ -13,8 +13,10 @@ from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import MICROS, Instant, Seconds, after, parse_instant
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import EVENTS, ConflictError, Kube, KubeError, NotFoundError
+from pykueue.kube.port import ConflictError, Kube, KubeError, NotFoundError, Resource
 
+EVENTS: Final = Resource("", "v1", "events", "Event", True)
+"""Events of the core group: those are stored, so that none has to be converted."""
 KEPT_SECONDS: Final = Seconds(3600)
 MOST: Final = 30_000
 AT_ONCE: Final = 50
@@ -41,7 +43,7 @@ class EventBody(Wire):
 
     metadata: EventMeta = EventMeta()
     series: Series | None = None
-    deprecated_last_timestamp: str | None = None
+    last_timestamp: str | None = None
 
 
 class Event(Frozen):
@@ -68,7 +70,7 @@ def read_event(raw: bytes) -> Event:
     metadata = body.metadata
     times = (
         metadata.creation_timestamp,
-        body.deprecated_last_timestamp,
+        body.last_timestamp,
         body.series.last_observed_time if body.series is not None else None,
     )
     occurred = max((parse_instant(time) for time in times if time), default=Instant(0))
