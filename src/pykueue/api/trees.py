@@ -9,6 +9,8 @@ from pykueue.base.units import Quantity, QuantityError, parse_quantity
 Tree: TypeAlias = Mapping[str, object]
 
 NOTHING: Final[Tree] = {}
+OBJECT: Final = (dict, Mapping)
+"""The types of a JSON object. Most are dictionaries, and that check is ten times faster than the abstract one."""
 WHOLE_MAX: Final = 10**60
 """No quantity has this many digits; longer numbers are not converted to text."""
 
@@ -20,7 +22,7 @@ def member(tree: object, *keys: str) -> object: ...
 def member(tree: object, *keys: str) -> object:
     """The value under these keys; `None` if absent."""
     for key in keys:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
+        tree = tree.get(key) if isinstance(tree, OBJECT) else None
     return tree
 
 
@@ -32,7 +34,7 @@ def has(tree: object, *keys: str) -> bool:
 def mapping(tree: object, *keys: str) -> Tree:
     """The object under these keys; empty if absent."""
     found = member(tree, *keys)
-    return found if isinstance(found, Mapping) else NOTHING
+    return found if isinstance(found, OBJECT) else NOTHING
 
 
 def items(tree: object, *keys: str) -> list[object]:
@@ -43,7 +45,7 @@ def items(tree: object, *keys: str) -> list[object]:
 
 def mappings(tree: object, *keys: str) -> list[tuple[int, Tree]]:
     """The objects in the list under these keys, each with its index."""
-    return [(index, item) for index, item in enumerate(items(tree, *keys)) if isinstance(item, Mapping)]
+    return [(index, item) for index, item in enumerate(items(tree, *keys)) if isinstance(item, OBJECT)]
 
 
 def text(tree: object, *keys: str) -> str:

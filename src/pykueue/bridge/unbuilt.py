@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pykueue.api.names import Annotation, CheckController, Label
+from pykueue.api.trees import OBJECT
 from pykueue.base.struct import Frozen
 
 TOPOLOGY: Final = "topology-aware scheduling is not supported yet"
@@ -168,11 +169,10 @@ def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
 
 def member(thing: object, name: str) -> object:
     """The member of a map or a view with this wire name."""
-    if isinstance(thing, Mapping):
-        return thing.get(name)
-    if isinstance(thing, msgspec.Struct) and name in (fields := fields_of(type(thing))):
-        return getattr(thing, fields[name])
-    return None
+    if isinstance(thing, msgspec.Struct):
+        fields = fields_of(type(thing))
+        return getattr(thing, fields[name]) if name in fields else None
+    return thing.get(name) if isinstance(thing, OBJECT) else None
 
 
 @cache
