@@ -18,6 +18,7 @@ from pykueue.base.units import MICROS
 from pykueue.kube.index import Index
 from pykueue.kube.port import STATUS, DeniedError, GoneError, Kube, KubeError, NotFoundError, RejectedError, Resource
 from pykueue.kube.watchcheck import ECHO_SECONDS, RECHECK_SECONDS, WatchCheck
+from pykueue.kube.watchlines import parted
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -56,13 +57,6 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
     new: T | None
 
 
-class Event(Wire):
-    """A line of a watch."""
-
-    type: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"{}")
-
-
 class Identity(Wire):
     """The metadata that identifies objects and versions."""
 
@@ -91,7 +85,6 @@ class Page(Wire):
     items: list[msgspec.Raw] | None = None
 
 
-EVENT: Final = msgspec.json.Decoder(Event)
 IDENTIFIED: Final = msgspec.json.Decoder(Identified)
 PAGE: Final = msgspec.json.Decoder(Page)
 
@@ -355,21 +348,20 @@ class Informer(Generic[T]):
     def event(self, line: bytes, seen: set[str] | None) -> bool:
         """Apply one line of a watch; returns whether it ended the list, whose keys `seen` collects."""
         try:
-            said = EVENT.decode(line)
-            raw = bytes(said.object)
-            if said.type in ("ADDED", "MODIFIED"):
+            kind, raw = parted(line)
+            if kind in ("ADDED", "MODIFIED"):
                 key, version = self.echo(raw) or self.arrival(raw)
                 if seen is not None:
                     seen.add(key)
                     self.check.listed(version)
                     return False
-            elif said.type == "ERROR":
+            elif kind == "ERROR":
                 self.refused(raw)
                 return False
             else:
                 identity = IDENTIFIED.decode(raw).metadata
                 version = int(identity.resource_version)
-                if said.type == "DELETED":
+                if kind == "DELETED":
                     self.departure(key_of(identity), version)
                 elif seen is not None:
                     if INITIAL_END not in (identity.annotations or {}):

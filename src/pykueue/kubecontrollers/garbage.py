@@ -17,8 +17,9 @@ from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS
 from pykueue.kube.controller import Controller
-from pykueue.kube.informer import EVENT, INITIAL_END, gc_paused
+from pykueue.kube.informer import INITIAL_END, gc_paused
 from pykueue.kube.port import CRDS, ConflictError, GoneError, Kube, KubeError, NotFoundError, Patch, Resource
+from pykueue.kube.watchlines import parted
 from pykueue.kubecontrollers.ownership import Metadata, Ownership, read_metadata, without
 
 LOG: Final = logging.getLogger(__name__)
@@ -135,15 +136,14 @@ class GarbageCollector:
 
     def handle_event(self, resource: Resource, line: bytes, version: str) -> tuple[str, bool]:
         """Handle a line of a watch; returns the version reached, and whether it ends the first list."""
-        event = EVENT.decode(line)
-        raw = bytes(event.object)
-        if event.type == "ERROR":
+        kind, raw = parted(line)
+        if kind == "ERROR":
             raise GoneError(f"watch {resource}", 410, "Expired", "")
         metadata = read_metadata(raw)
-        if event.type == "BOOKMARK":
+        if kind == "BOOKMARK":
             return metadata.resource_version, INITIAL_END.encode() in raw
         key = key_of(resource, metadata)
-        judge = self.ownership.gone if event.type == "DELETED" else self.ownership.seen
+        judge = self.ownership.gone if kind == "DELETED" else self.ownership.seen
         for one in judge(key, metadata):
             self.controller.add(one)
         if resource.kind == CRDS.kind:

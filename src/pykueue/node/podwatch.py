@@ -14,8 +14,9 @@ import msgspec
 from pykueue.api.core import Tree
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Wire
-from pykueue.kube.informer import EVENT, PAGE
+from pykueue.kube.informer import PAGE
 from pykueue.kube.port import PODS, STATUS, GoneError, Kube, KubeError
+from pykueue.kube.watchlines import parted
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -138,9 +139,8 @@ class PodWatch:
 
     def take(self, line: bytes) -> None:
         """Report one change."""
-        event = EVENT.decode(line)
-        raw = bytes(event.object)
-        match event.type:
+        kind, raw = parted(line)
+        match kind:
             case "ADDED" | "MODIFIED":
                 self.version = self.look(raw).resource_version
             case "DELETED":
