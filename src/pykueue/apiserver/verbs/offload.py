@@ -27,7 +27,7 @@ TEXT_SHIFT: Final = 6
 """64 characters of text count as one value."""
 PROTOBUF_SHIFT: Final = 2
 """4 bytes of protobuf count as one value; the smallest takes 2."""
-SEPARATORS: Final = (b",", b"{", b"[", b"\n")
+SEPARATORS: Final = b",{[\n"
 """Each value of a JSON or YAML text has one of these."""
 OLDER_THRESHOLD: Final = 1_000_000
 """Collections of young objects before one of older ones, while large objects are processed."""
@@ -39,7 +39,7 @@ def is_large_body(body: bytes, media: str = "") -> bool:
         return len(body) >> PROTOBUF_SHIFT > NODES
     left = NODES - (len(body) >> TEXT_SHIFT)
     # Counting takes milliseconds for a body of megabytes, which is large by its length alone.
-    return left < 0 or (len(body) > NODES and sum(map(body.count, SEPARATORS)) > left)
+    return left < 0 or (len(body) > NODES and len(body) - len(body.translate(None, SEPARATORS)) > left)
 
 
 def is_large(value: Json) -> bool:
