@@ -80,6 +80,21 @@ async def test_who_stands_behind_the_head_of_a_strict_queue_is_in_line() -> None
         assert written(manager, "second") == ("PendingEvaluation", IN_LINE)
 
 
+async def test_a_new_workload_in_line_gets_no_condition_while_others_are_admitted() -> None:
+    async with running(Running()) as manager:
+        await holding(manager, queueingStrategy="StrictFIFO")
+        manager.queues("b", cpu="100")
+        manager.workload("first", "a")
+        await manager.clock.advance(0.5)
+        manager.workload("second", "a")
+        for number in range(24):
+            manager.workload(f"quick-{number}", "b")
+            await manager.clock.advance(0.5)
+            if number < 18:
+                assert written(manager, "second") == ("", "")
+        assert written(manager, "second") == ("PendingEvaluation", IN_LINE)
+
+
 async def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_equal() -> None:
     async with running(Running()) as manager:
         await holding(manager, preemption={"withinClusterQueue": "LowerPriority"})

@@ -26,7 +26,8 @@ WRITE_AFTER: Final = MICROS
 REWRITE_AFTER: Final = 5 * MICROS
 """The same if the condition already has this reason and only the numbers in its message differ."""
 BUSY_DELAY: Final = 10 * MICROS
-"""How much longer it is held back while the server is busy and many workloads wait."""
+"""How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
+workload that was not evaluated yet needs no reason while others are admitted."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 IDLE_AFTER: Final = 5 * MICROS
@@ -215,8 +216,8 @@ class PendingReasons:
             item = self.engine.item(key)
             if due is None or item is None:
                 continue
-            if self.engine.awaits_review(key):
-                # The engine has not put it in its place yet.
+            if self.engine.awaits_review(key) or self.is_next(item, now):
+                # The engine has not put it in its place yet, or is about to evaluate it.
                 unsettled.append(entry)
                 continue
             del self.unexplained[key]
@@ -228,6 +229,13 @@ class PendingReasons:
         for entry in unsettled:
             self.unexplained[entry[2]] = Instant(now + WRITE_AFTER)
             heappush(self.by_age, entry)
+
+    def is_next(self, item: Item, now: Instant) -> bool:
+        """Whether a new workload has only not been evaluated yet, while others are admitted."""
+        if self.busy_at is None or now - self.busy_at >= WRITE_AFTER or now - item.workload.created >= BUSY_DELAY:
+            return False
+        found = self.engine.pending_reason(item)
+        return found is not None and isinstance(found[1], Queued)
 
     def count(self, now: Instant) -> None:
         """Add the tokens for the time passed, at most one second's worth."""
