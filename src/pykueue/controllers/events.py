@@ -121,12 +121,12 @@ class Recorder:
         """Events that a repetition would continue, the latest last."""
         self.unwritten: dict[Key, EventSeries] = {}
         """Series that have continued since they were written."""
-        self.news = asyncio.Event()
+        self.news = asyncio.Semaphore(0)
+        """Released once for each Event that waits, so that each wakes one writer."""
         self.stamp = 0
         self.dropped: Callable[[], None] | None = None
         """Called for each Event that is dropped."""
         self.dropping = False
-        self.stopping = False
 
     def normal(
         self, about: Ref, reason: str, note: str, reporter: str, action: str = "", *, by_note: bool = False
@@ -194,7 +194,7 @@ class Recorder:
         self.unwritten.pop(series.key, None)
         self.waiting[series.key] = series
         self.waiting_bytes += series.size
-        self.news.set()
+        self.news.release()
 
     def take_first(self) -> EventSeries:
         """Take the Event that has waited longest."""
@@ -223,8 +223,8 @@ class Recorder:
                 await self.clock.sleep(SERIES_GAP)
                 self.settle_series()
         finally:
-            self.stopping = True
-            self.news.set()
+            for _ in writers:
+                self.news.release()
             _, late = await waited(writers, DRAIN_SECONDS)
             for writer in late:
                 writer.cancel()
@@ -239,14 +239,9 @@ class Recorder:
             self.enqueue(series)
 
     async def write_all(self) -> None:
-        """Write queued Events one after the other."""
-        while True:
-            while self.waiting:
-                await self.write(self.take_first())
-            if self.stopping:
-                return
-            self.news.clear()
-            await self.news.wait()
+        """Write queued Events one after the other, until woken without one."""
+        while await self.news.acquire() and self.waiting:
+            await self.write(self.take_first())
 
     async def write(self, series: EventSeries) -> None:
         """Store an Event, or update its series."""
