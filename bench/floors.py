@@ -13,6 +13,7 @@ from bench.explain import PENDING as EXPLAINED
 from bench.explain import RUNNING, explaining, explaining_queue
 from bench.memory import PENDING, bytes_per_pending
 from bench.metricspage import QUEUES, page_cost
+from bench.pastuse import LOCAL_QUEUES, past_use_cost
 from bench.previews import full_cohorts, one_cohort, preview
 from bench.shapes import BASELINE, FAIR, LARGE, Load
 from bench.storm import Storm, by_share, within_cohort, within_queue
@@ -165,6 +166,12 @@ DEEP_FLOOR: Final = Floor(
     "50,000 pending of 1,000 shapes, of which only the last fit: one evaluation per shape",
     timed=False,
 )
+PAST_USE_FLOOR: Final = Floor(
+    "past use",
+    "times the cost",
+    1.2,
+    f"an admission with {LOCAL_QUEUES:,} LocalQueues ordered by past use, compared with one without",
+)
 CHOOSING: Final = "choosing 500 victims among 1,000: one such cycle per second may use a fifth of it"
 LEAVING: Final = "decisions after each victim that stops: 500 take no longer than the 30 s grace period of pods"
 EXPLAIN_FLOOR: Final = Floor("explain", "ms", 50, "why one of 50,000 workloads is pending", scales=True)
@@ -244,6 +251,13 @@ def depth() -> list[Result]:
     ]
 
 
+def past_use() -> list[Result]:
+    """The cost of admission fair sharing."""
+    found = past_use_cost()
+    note = f"{found.without * 1e6:.0f} µs without, {found.with_it * 1e6:.0f} µs with it"
+    return [Result(PAST_USE_FLOOR, found.ratio, 1, note)]
+
+
 def storm() -> list[Result]:
     """The cost of mass preemption, inside a ClusterQueue and across a cohort."""
     results = []
@@ -318,6 +332,7 @@ MEASURES: Final[dict[str, Callable[[], list[Result]]]] = {
     "large": large,
     "fair": fair,
     "depth": depth,
+    "past-use": past_use,
     "storm": storm,
     "memory": memory,
     "metrics": metrics,

@@ -41,7 +41,6 @@ ADDED: Final = {
 }
 """Sections that change no decision, by path."""
 DECIDING: Final = {
-    "admissionFairSharing": "admissionFairSharing: {usageHalfLifeTime: 1h}\n",
     "resources.deviceClassMappings": "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\n",
 }
 """Sections that change decisions, by path."""

@@ -11,7 +11,6 @@ PAGE: Final = ROOT / "docs/metrics.md"
 LEFT_OUT: Final[Mapping[str, str]] = {
     "kueue_cluster_queue_weighted_share": "fair sharing is not supported",
     "kueue_cohort_weighted_share": "fair sharing is not supported",
-    "kueue_local_queue_admission_fair_sharing_usage": "admission fair sharing is not supported",
     "kueue_pod_scheduling_gate_removal_seconds": "pods as a kind of job are not supported",
     "multikueue_workloads_dispatched_total": "MultiKueue is not supported",
     "multikueue_workloads_admitted_total": "MultiKueue is not supported",

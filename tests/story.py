@@ -12,14 +12,13 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from pykueue.base.units import Instant, amount_text, parse_instant
+from pykueue.base.units import MICROS, Instant, amount_text, parse_instant
 from pykueue.engine.assume import after
 from pykueue.engine.decisions import Decision
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
-from pykueue.engine.order import pending_key
 from pykueue.engine.quota import QuotaNode, available, potential
 from pykueue.engine.record.invariants import broken
 from pykueue.engine.wording import message
@@ -258,6 +257,7 @@ class Story:
 
     def restart(self, *, synced: bool = True) -> None:
         """A new engine that knows nothing but how things stand; what was on its way to be written is lost."""
+        self.store_past_use()
         self.engine = Engine(self.options)
         self.flying.clear()
         self.delayed.clear()
@@ -268,6 +268,14 @@ class Story:
             self.engine.observe(Stopped(key))
         if synced:
             self.engine.observe(Synced())
+
+    def store_past_use(self) -> None:
+        """The status of each LocalQueue has its past use, to the second."""
+        for (kind, name), (thing, version) in list(self.things.items()):
+            found = self.engine.past_use(name, self.now) if kind == "LocalQueue" else None
+            if found is not None and isinstance(thing, LocalQueue):
+                consumed, at = tuple(sorted(found[0].items())), Instant(found[1] // MICROS * MICROS)
+                self.things[kind, name] = (replace(thing, consumed=consumed, last_update=at), version)
 
     # Decisions.
 
@@ -360,7 +368,8 @@ class Story:
 
     def queued(self, name: str) -> list[str]:
         """The workloads in line of a queue, first to last."""
-        return [name_of(i.key) for i in sorted((i for i, parked in self.waiting(name) if not parked), key=pending_key)]
+        order = self.engine.world.pending[name].key
+        return [name_of(i.key) for i in sorted((i for i, parked in self.waiting(name) if not parked), key=order)]
 
     def parked(self, name: str) -> list[str]:
         """The workloads that a queue has set aside, by name."""

@@ -249,7 +249,7 @@ def sort_words(words: Iterable[str], known: Iterable[str], what: str) -> tuple[d
 
 def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> ClusterQueue:
     """A ClusterQueue; what is not written stays as it was, quota as a whole."""
-    several = ("checks", "namespaces", "terminating", "weight")
+    several = ("checks", "namespaces", "terminating", "usage_based", "weight")
     said, amounts = sort_words(words, [*QUEUE_WORDS, *several], "a queue")
     tree = msgspec.to_builtins(before or ClusterQueue(name, namespaces=Selector()))
     if amounts:
@@ -262,8 +262,9 @@ def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> C
                 tree[part][inner] = None if value == "none" else value
             else:
                 tree[part] = text_or_none(value)
-    if "terminating" in said:
-        tree["terminating"] = said["terminating"][-1] == "true"
+    for word in ("terminating", "usage_based"):
+        if word in said:
+            tree[word] = said[word][-1] == "true"
     if "weight" in said:
         tree["weight"] = float(said["weight"][-1])
     if "checks" in said:
@@ -310,12 +311,13 @@ def flavor(name: str, words: list[str], before: Flavor | None) -> Flavor:
 
 
 def local_queue(name: str, words: list[str], before: LocalQueue | None) -> LocalQueue:
-    """A LocalQueue; without `queue=` it leads to the ClusterQueue of its own name."""
+    """A LocalQueue; without `queue=` it leads to the ClusterQueue of its own name. Amounts are its past use."""
+    said, amounts = sort_words(words, ("queue", "stop", "terminating", "weight"), "a local queue")
     tree = msgspec.to_builtins(before or LocalQueue(key_of(name), name.rpartition("/")[2]))
-    for word, value in map(split, words):
-        if word not in ("queue", "stop", "terminating"):
-            raise unknown(word, "a local queue", ("queue", "stop", "terminating"))
-        tree[word] = value == "true" if word == "terminating" else value
+    for word, values in said.items():
+        tree[word] = values[-1] == "true" if word == "terminating" else values[-1]
+    if amounts:
+        tree["consumed"] = [(resource, parse_quantity(text).nanos) for resource, text in amounts.items()]
     found = convert(tree, LocalQueue)
     assert isinstance(found, LocalQueue)
     return found

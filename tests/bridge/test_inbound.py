@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import decode
 from pykueue.api.core import Json, OwnerReference, Tree
-from pykueue.api.kueue import ClusterQueue, ResourceFlavor
+from pykueue.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
 from pykueue.bridge import inbound
 from pykueue.bridge.inbound import Surroundings
@@ -57,9 +57,37 @@ def test_a_check_is_active(controller: str, active: bool) -> None:
 def test_flavors_and_queues_say_what_is_not_built() -> None:
     flavor = msgspec.convert({"metadata": {"name": "f"}, "spec": {"topologyName": "t"}}, ResourceFlavor)
     assert inbound.flavor(flavor).unbuilt.startswith("ResourceFlavor f: spec.topologyName: topology-aware")
-    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    policy = {"migration": {"mode": "TryPreferredFlavors"}}
+    queue = msgspec.convert({"metadata": {"name": "q"}, "spec": {"concurrentAdmissionPolicy": policy}}, ClusterQueue)
+    assert inbound.cluster_queue(queue).unbuilt.startswith("spec.concurrentAdmissionPolicy: concurrent admission")
+
+
+@pytest.mark.parametrize(
+    ("scope", "usage_based"),
+    [
+        pytest.param(None, False, id="without a scope"),
+        pytest.param({"admissionMode": "UsageBasedAdmissionFairSharing"}, True, id="by usage"),
+        pytest.param({"admissionMode": "NoAdmissionFairSharing"}, False, id="not by usage"),
+    ],
+)
+def test_the_admission_scope_says_whether_past_use_orders(scope: dict[str, str] | None, usage_based: bool) -> None:
     queue = msgspec.convert({"metadata": {"name": "q"}, "spec": {"admissionScope": scope}}, ClusterQueue)
-    assert inbound.cluster_queue(queue).unbuilt.startswith("spec.admissionScope.admissionMode: admission fair")
+    assert inbound.cluster_queue(queue).usage_based is usage_based
+
+
+def test_a_local_queue_has_a_weight_and_its_stored_past_use() -> None:
+    past = {"consumedResources": {"memory": "1Ki", "cpu": "1500m", "gpu": "3n"}, "lastUpdate": "1970-01-01T00:01:00Z"}
+    tree = {
+        "metadata": {"name": "q", "namespace": "ns"},
+        "spec": {"clusterQueue": "main", "fairSharing": {"weight": "2500m"}},
+        "status": {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": past}},
+    }
+    found = inbound.local_queue(msgspec.convert(tree, LocalQueue))
+    assert found.weight == 2.5
+    assert found.consumed == (("cpu", 1_500_000_000), ("gpu", 3), ("memory", 1024 * 10**9))
+    assert found.last_update == 60_000_000
+    plain = inbound.local_queue(msgspec.convert({"metadata": {"name": "q", "namespace": "ns"}}, LocalQueue))
+    assert (plain.weight, plain.consumed, plain.last_update) == (1.0, (), None)
 
 
 def test_a_workload_says_all_that_is_not_built() -> None:

@@ -6,7 +6,7 @@ from pykueue.api.config.file import default_configuration, read_configuration
 from pykueue.api.core import LabelSelector, matches
 from pykueue.base.units import Seconds
 from pykueue.bridge.options import SWITCHES, intake, options
-from pykueue.engine.model import Options, PodsReadyOptions, Timestamp
+from pykueue.engine.model import AdmissionFairSharing, Options, PodsReadyOptions, Timestamp
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
@@ -24,6 +24,24 @@ def test_each_gate_turns_its_switch(switch: str, gate: str) -> None:
     }.get(gate, "")
     wish = f"{gate}={str(not usual).lower()}{others}"
     assert getattr(options(default_configuration(feature_gates=wish)), switch) is not usual
+
+
+@pytest.mark.parametrize(
+    ("gates", "found"),
+    [
+        pytest.param(
+            "", AdmissionFairSharing(90_500_000, 300_000_000, (("cpu", 2.0), ("memory", 0.5))), id="as configured"
+        ),
+        pytest.param(
+            "AdmissionFairSharing=false,AdmissionFairSharingAnchorAtQuotaReservation=false",
+            None,
+            id="not without the gate",
+        ),
+    ],
+)
+def test_admission_fair_sharing_is_read_in_whole(gates: str, found: AdmissionFairSharing | None) -> None:
+    text = f"{HEAD}admissionFairSharing: {{usageHalfLifeTime: 90500ms, resourceWeights: {{memory: 0.5, cpu: 2}}}}\n"
+    assert options(read_configuration(text, feature_gates=gates)).admission_fair_sharing == found
 
 
 def test_pods_ready_is_read_in_whole() -> None:

@@ -12,7 +12,7 @@ from pykueue.base.units import Instant
 from pykueue.bridge import inbound, statuses
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced
-from pykueue.engine.model import Check, Flavor, Namespace, PodSet, Thing, Workload
+from pykueue.engine.model import AdmissionFairSharing, Check, Flavor, Namespace, Options, PodSet, Thing, Workload
 from pykueue.kube.port import LOCAL_QUEUES
 from tests import builders
 from tests.builders import made
@@ -47,8 +47,8 @@ def local_queue(status: dict[str, Any] | None = None, **spec: Any) -> LocalQueue
     return decode_as(LocalQueue, made(LOCAL_QUEUES, "door", "team", {"generation": 1}, spec=asked, status=status or {}))
 
 
-def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear")) -> Engine:
-    engine = Engine()
+def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear"), options: Options | None = None) -> Engine:
+    engine = Engine(options)
     for thing in (Namespace("team"), *map(Flavor, flavors), *things):
         engine.observe(Seen(thing))
     engine.observe(Synced())
@@ -259,3 +259,44 @@ def test_a_check_that_is_ours_to_make_says_that_it_is_not_made() -> None:
     assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}
     check["spec"] = {"controllerName": "theirs"}
     assert statuses.admission_check(decode_as(AdmissionCheck, check), NOW) == {}
+
+
+HALF_LIFE = 300_000_000
+SHARING = Options(admission_fair_sharing=AdmissionFairSharing(HALF_LIFE))
+
+
+def past_use(amounts: dict[str, str | None], at: str) -> dict[str, Any]:
+    update = {"consumedResources": amounts, "lastUpdate": at}
+    return {"weightedShare": 0, "admissionFairSharingStatus": update}
+
+
+def test_past_use_has_the_format_of_kueue_and_is_written_in_each_interval() -> None:
+    queue = cluster_queue(admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"})
+    seen = local_queue({"fairSharing": past_use({"cpu": "1u", "memory": "3", "gpu": "1"}, "2027-01-15T07:55:00Z")})
+    engine = engine_with(inbound.cluster_queue(queue), inbound.local_queue(seen), options=SHARING)
+    later = Instant(NOW + HALF_LIFE)
+    assert statuses.local_queue(seen, engine, later)["fairSharing"] == past_use(
+        {"cpu": "250n", "memory": "750m", "gpu": "250m"}, "2027-01-15T08:05:00Z"
+    )
+    written = local_queue(
+        {"fairSharing": past_use({"cpu": "250n", "memory": "750m", "gpu": "250m"}, "2027-01-15T08:05:00Z")}
+    )
+    assert "fairSharing" not in statuses.local_queue(written, engine, later)
+    ahead = local_queue({"fairSharing": past_use({"cpu": "7", "x/y": "1"}, "2030-01-01T00:00:00Z")})
+    assert statuses.local_queue(ahead, engine, later)["fairSharing"] == past_use(
+        {"cpu": "250n", "memory": "750m", "gpu": "250m", "x/y": None}, "2030-01-01T00:00:00Z"
+    ), "what is gone is removed, and the time never goes back"
+
+
+def test_past_use_of_nothing_is_written_once() -> None:
+    engine = engine_with(inbound.cluster_queue(cluster_queue()), inbound.local_queue(local_queue()), options=SHARING)
+    first = statuses.local_queue(local_queue(), engine, NOW)["fairSharing"]
+    assert first == past_use({"cpu": "0", "memory": "0"}, "2027-01-15T08:00:00Z")
+    seen = local_queue({"fairSharing": first})
+    assert "fairSharing" not in statuses.local_queue(seen, engine, Instant(NOW + 10 * HALF_LIFE))
+
+
+def test_past_use_is_removed_when_admission_fair_sharing_is_off() -> None:
+    seen = local_queue({"fairSharing": past_use({"cpu": "1"}, THEN)})
+    engine = engine_with(inbound.cluster_queue(cluster_queue()), inbound.local_queue(seen))
+    assert statuses.local_queue(seen, engine, NOW)["fairSharing"] is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pykueue.api.config.file import read_configuration
 from pykueue.api.names import Finalizer
 from pykueue.base.units import MICROS
 from pykueue.controllers.status import WRITERS
@@ -363,3 +364,40 @@ async def test_where_the_role_has_no_patch_finalizers_are_replaced() -> None:
         await manager.clock.advance(2)
         assert manager.store.at(CLUSTER_QUEUES, "main")["metadata"]["finalizers"] == ["their.own/one", *OURS]
         assert "replace" in [write.verb for write in manager.store.written("ClusterQueue")]
+
+
+SHARING = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+admissionFairSharing: {usageHalfLifeTime: 5m}
+"""
+BY_USAGE = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+
+
+async def test_past_use_is_written_when_a_charge_settles_and_in_each_interval() -> None:
+    def consumed(one: Running) -> str:
+        found: str = one.local_status("main")["fairSharing"]["admissionFairSharingStatus"]["consumedResources"]["cpu"]
+        return found
+
+    manager = Running(read_configuration(SHARING))
+    manager.queues("main", cpu="4", admissionScope=BY_USAGE)
+    async with running(manager):
+        await manager.clock.advance(3)
+        assert consumed(manager) == "0"
+        manager.workload("w", "main", cpu="4")
+        await manager.clock.advance(3)
+        assert consumed(manager)[0] == "2", "half of what it requests"
+        manager.store.writes.clear()
+        await manager.clock.advance(3600)
+        assert 12 <= len(manager.store.written("LocalQueue")) <= 13
+        assert consumed(manager).startswith("399")
+
+
+async def test_the_past_use_of_local_queues_that_use_nothing_is_not_written_again() -> None:
+    manager = Running(read_configuration(SHARING))
+    manager.queues("main", cpu="4", admissionScope=BY_USAGE)
+    async with running(manager):
+        await manager.clock.advance(3)
+        manager.store.writes.clear()
+        await manager.clock.advance(7200)
+        assert manager.store.written("LocalQueue") == []

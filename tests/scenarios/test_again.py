@@ -16,7 +16,9 @@ from tests.storyfile import Told, Tree, begin, stories, story_files, take
 
 ALL = [pytest.param(told, id=f"{told.path.stem}:{told.name}") for path in story_files() for told in stories(path)]
 LIVES = [
-    p for p in ALL if isinstance(p.id, str) and p.id.split(":")[0] in {"lifecycle", "podsready", "requeue", "checks"}
+    p
+    for p in ALL
+    if isinstance(p.id, str) and p.id.split(":")[0] in {"lifecycle", "podsready", "requeue", "checks", "pastuse"}
 ]
 """Stories of the lives of workloads, which no restart and no refusal may change."""
 

@@ -172,9 +172,9 @@ def test_a_configuration_may_be_among_the_manifests_but_only_one() -> None:
     ("text", "gates", "says"),
     [
         pytest.param(
-            "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
+            "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\n",
             "",
-            "fairSharing: Forbidden: fair sharing is not supported",
+            "resources.deviceClassMappings: Forbidden: dynamic resource allocation is not supported",
             id="unbuilt",
         ),
         pytest.param("waitForPodReady: {}\n", "", "waitForPodReady", id="misspelt"),
@@ -278,11 +278,6 @@ COHORT = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name
     ("manifest", "called"),
     [
         pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", id="of a ClusterQueue"),
-        pytest.param(
-            queue().replace("clusterQueue: main", f"clusterQueue: main, {WEIGHTED}"),
-            "LocalQueue default/main",
-            id="of a LocalQueue",
-        ),
         pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", id="of a Cohort"),
     ],
 )
@@ -371,8 +366,13 @@ def test_a_slip_in_a_pod_template_is_a_mistake(found: str, replaced: str, says: 
 
 
 def test_what_is_not_built_is_told_beside_other_mistakes() -> None:
-    found = mistakes(configuration("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\nwebhok: {}\n"))
-    assert [any(word in one for one in found) for word in ("webhok", "fairSharing: Forbidden")] == [True, True]
+    found = mistakes(
+        configuration("resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\nwebhok: {}\n")
+    )
+    assert [any(word in one for one in found) for word in ("webhok", "resources.deviceClassMappings: Forbidden")] == [
+        True,
+        True,
+    ]
 
 
 def test_what_is_wrong_with_a_job_is_told_where_the_job_has_it() -> None:

@@ -218,3 +218,26 @@ def test_everything_that_fits_finishes_and_twice_is_the_same(jobs: list[tuple[in
     assert all(level.finished for level in past.levels)
     assert len([moment for moment in past.moments if moment.what is MomentKind.FINISHES]) == len(jobs)
     assert simulated(*manifests).moments == past.moments
+
+
+SHARING = "admissionFairSharing: {usageHalfLifeTime: 5m}\n"
+BY_USAGE = "{admissionMode: UsageBasedAdmissionFairSharing}"
+OTHER = (
+    "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: other}\nspec: {clusterQueue: main}\n"
+)
+
+
+def test_local_queues_take_turns_by_past_use_in_virtual_time() -> None:
+    jobs = [job(f"main-{number}", run_seconds=600) for number in range(3)]
+    jobs += [job(f"other-{number}", queue="other", run_seconds=600, arrival="1s") for number in range(3)]
+    past = simulated(configuration(SHARING), queue(cpu=1, admissionScope=BY_USAGE), OTHER, *jobs)
+    starts = [line.split()[1] for line in story(past) if line.endswith("starts")]
+    assert starts == ["main-0", "other-0", "main-1", "other-1", "main-2", "other-2"]
+    assert past.ended is End.REST
+
+
+def test_a_head_that_never_fits_does_not_keep_virtual_time_going() -> None:
+    strict = queue(cpu=1, admissionScope=BY_USAGE, queueingStrategy="StrictFIFO")
+    past = simulated(configuration(SHARING), strict, OTHER, job("a", run_seconds=600), job("big", cpu=9, arrival="1s"))
+    assert past.ended is End.REST
+    assert "600 a finishes" in story(past)

@@ -24,6 +24,8 @@ from pykueue.engine import model
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
 """Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
+USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
+"""The admission mode in which the past use of LocalQueues orders workloads."""
 TEMPLATES_MAX: Final = 1024
 """How many pod templates are remembered."""
 
@@ -199,16 +201,23 @@ def cluster_queue(seen: kueue.ClusterQueue) -> model.ClusterQueue:
         "; ".join(unbuilt("ClusterQueue", seen)),
         weight(spec.fair_sharing),
         seen.metadata.generation or 1,
+        spec.admission_scope is not None and spec.admission_scope.admission_mode == USAGE_BASED,
     )
 
 
 def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
     """A LocalQueue."""
+    sharing, shared = seen.spec.fair_sharing, seen.status.fair_sharing
+    past = None if shared is None else shared.admission_fair_sharing_status
+    consumed = () if past is None else sorted(past.consumed_resources.items())
     return model.LocalQueue(
         f"{seen.namespace}/{seen.name}",
         seen.spec.cluster_queue or "",
         model.StopPolicy(seen.spec.stop_policy),
         seen.metadata.deletion_timestamp is not None,
+        1.0 if sharing is None else parse_quantity(str(sharing.weight)).nanos / NANO,
+        tuple((resource, parse_quantity(str(amount)).nanos) for resource, amount in consumed),
+        None if past is None else parse_instant(past.last_update),
     )
 
 

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pykueue.api.config.file import Loaded
-from pykueue.api.config.types import FRAMEWORKS, WaitForPodsReady
+from pykueue.api.config.types import FRAMEWORKS, AdmissionFairSharing, WaitForPodsReady
 from pykueue.api.config.unbuilt import BUILT_FRAMEWORKS
 from pykueue.api.core import LabelSelector
 from pykueue.api.durations import SECOND, Micros
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Seconds
 from pykueue.bridge.requests import ResourceConfig
+from pykueue.engine import model
 from pykueue.engine.model import Options, PodsReadyOptions, ShareStrategy, Timestamp
 
 SWITCHES: Final[Mapping[str, str]] = {
@@ -32,6 +33,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "fair_within_nominal": "FairSharingPreemptWithinNominal",
     "fair_refill": "FairSharingRefill",
     "fair_reevaluates": "FairSharingReevaluatePreemptionCandidates",
+    "afs_anchor": "AdmissionFairSharingAnchorAtQuotaReservation",
 }
 """The options of the engine that are feature gates."""
 
@@ -41,13 +43,22 @@ def options(loaded: Loaded, seed: int = 0) -> Options:
     configuration, gates = loaded.configuration, loaded.gates.values
     ignores = configuration.resources.quota_check_strategy == "IgnoreUndeclared" and gates["QuotaCheckStrategy"]
     waiting, sharing = configuration.wait_for_pods_ready, configuration.fair_sharing
+    past_use = configuration.admission_fair_sharing if gates["AdmissionFairSharing"] else None
     switches: dict[str, Any] = {switch: gates[gate] for switch, gate in SWITCHES.items()}
     return Options(
         pods_ready=None if waiting is None else pods_ready(waiting),
+        admission_fair_sharing=None if past_use is None else admission_fair_sharing(past_use),
         ignore_undeclared=ignores,
         fair_sharing=() if sharing is None else tuple(map(ShareStrategy, sharing.preemption_strategies)),
         seed=seed,
         **switches,
+    )
+
+
+def admission_fair_sharing(section: AdmissionFairSharing) -> model.AdmissionFairSharing:
+    """How the past use of LocalQueues is computed."""
+    return model.AdmissionFairSharing(
+        section.usage_half_life_time, section.usage_sampling_interval, tuple(sorted(section.resource_weights.items()))
     )
 
 

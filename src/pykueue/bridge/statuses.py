@@ -14,6 +14,7 @@ from pykueue.api.kueue import (
     ClusterQueueStatus,
     Cohort,
     FlavorUsage,
+    LocalFairSharingStatus,
     LocalFlavorUsage,
     LocalQueue,
     LocalQueueStatus,
@@ -21,7 +22,7 @@ from pykueue.api.kueue import (
     ResourceUsage,
 )
 from pykueue.base.struct import Frozen
-from pykueue.base.units import Instant, amount_text, format_instant
+from pykueue.base.units import Instant, Quantity, amount_text, format_instant, parse_instant
 from pykueue.bridge.unbuilt import unbuilt
 from pykueue.engine import model
 from pykueue.engine.engine import Engine
@@ -126,8 +127,33 @@ def local_queue_with(seen: LocalQueue, engine: Engine, tally: Tally, now: Instan
         admitted_workloads=tally.admitted.workloads,
     )
     patch = difference(seen.status, wanted)
+    past = engine.past_use(key, now)
+    if past is not None:
+        patch.pop("fairSharing", None)
+        patch |= past_use(seen.status.fair_sharing, queue, *past)
     conditions = with_active(seen.status.conditions, found, seen.metadata.generation, now)
     return patch if conditions is None else {**patch, "conditions": conditions}
+
+
+def past_use(
+    seen: LocalFairSharingStatus | None, queue: model.ClusterQueue | None, consumed: Mapping[str, int], at: Instant
+) -> Tree:
+    """What differs in the past use of a LocalQueue: billionths of each resource, and up to when it counts.
+
+    Past use of nothing is written once.
+    """
+    known = None if seen is None else seen.admission_fair_sharing_status
+    covered = {resource for group in (() if queue is None else queue.groups) for resource in group.resources}
+    amounts: Tree = {resource: str(Quantity(consumed.get(resource, 0))) for resource in sorted(covered | set(consumed))}
+    if known is not None:
+        at = max(at, parse_instant(known.last_update))
+        unchanged = known.consumed_resources == amounts and (not consumed or format_instant(at) == known.last_update)
+        if unchanged:
+            return {}
+        # A merge patch keeps what it does not name.
+        amounts = {**dict.fromkeys(known.consumed_resources), **amounts}
+    update: Tree = {"consumedResources": amounts, "lastUpdate": format_instant(at)}
+    return {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": update}}
 
 
 def local_usages(queue: model.ClusterQueue | None, held: Holdings) -> tuple[LocalFlavorUsage, ...]:

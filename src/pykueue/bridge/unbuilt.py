@@ -55,9 +55,6 @@ TEMPLATE_METADATA: Final[Mapping[str, Row]] = {
 UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
     "ResourceFlavor": {"spec.topologyName": Row(f"{TOPOLOGY}; remove it")},
     "ClusterQueue": {
-        "spec.admissionScope.admissionMode": Row(
-            "admission fair sharing is not supported yet; remove the scope", "UsageBasedAdmissionFairSharing"
-        ),
         "spec.concurrentAdmissionPolicy": Row(f"{CONCURRENT}; remove the policy"),
     },
     "AdmissionCheck": {
@@ -104,7 +101,7 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
 
 IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
     kind: {"spec.fairSharing.weight": Row("fair sharing is not supported yet; the weight has no effect")}
-    for kind in ("ClusterQueue", "LocalQueue", "Cohort")
+    for kind in ("ClusterQueue", "Cohort")
 }
 """Fields that have no effect, as in Kueue while the feature is off, but deserve a note."""
 

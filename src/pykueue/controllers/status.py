@@ -18,7 +18,7 @@ from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.names import Finalizer
 from pykueue.api.workload import Workload
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS
+from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.metadatawrites import set_metadata
@@ -208,6 +208,17 @@ class Statuses:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.keep(self.soon, PROMPT_MICROS, PROMPT_MICROS, PROMPT_MICROS))
             tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX, SLOW_MICROS_MAX))
+            sharing = self.pump.engine.options.admission_fair_sharing
+            if sharing is not None:
+                tasks.create_task(self.publish_past_use(sharing.sampling_micros))
+
+    async def publish_past_use(self, interval: int) -> None:
+        """Mark all LocalQueues at the beginning of each sampling interval, because their past use changes with time."""
+        clock = self.cluster.clock
+        while True:
+            await clock.sleep_until(Instant((clock.now() // interval + 1) * interval))
+            for key in self.cluster.local_queues.objects:
+                self.later.add(LOCAL_QUEUES, key)
 
     async def keep(self, marks: Marks, pause: int, longest: int, slowest: int) -> None:
         """Run rounds of writes; each starts a while after its first change, or once changes stop.

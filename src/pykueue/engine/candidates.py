@@ -1,12 +1,13 @@
 """Candidates for preemption: whom the policies allow, level by level of the tree, and in which order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import PreemptionReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import ANY, LOWER, NEVER, Policy
 from pykueue.engine.order import VictimKey, victim_key
+from pykueue.engine.pastuse import PastUse
 from pykueue.engine.quota import QuotaNode, borrows_with, local_free, within_nominal
 
 Requests = Mapping[int, int]
@@ -130,3 +131,8 @@ def ranked(queue: QuotaNode, now: Instant) -> list[Item]:
             # The rank of any other holder depends on the time.
             queue.ranking = found
     return found
+
+
+def by_past_use(holders: Iterable[Item], past: PastUse) -> list[Item]:
+    """Return holders that are in the order of candidates again, those of LocalQueues with more past use first."""
+    return sorted(holders, key=lambda item: (item.workload.evicted is None, -past.value(item.workload.local_queue)))

@@ -196,7 +196,7 @@ class Cycle:
         if tournament is None or self.world.blocks_admission or refills == REFILLS_MAX:
             return
         pending = self.world.pending[entry.queue.name]
-        pending.take_out(entry.item)
+        pending.remove(entry.item)
         item = pending.head()
         if item is None or item.claim is not None:
             return

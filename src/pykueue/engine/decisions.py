@@ -65,6 +65,8 @@ class SparedReason(StrEnum):
     """Those of other ClusterQueues, which borrow, come first."""
     WEAKER_CLAIM = "WeakerClaim"
     """Those come first that use quota within which the preemptor fits without borrowing."""
+    LESS_PAST_USE = "LessPastUse"
+    """Those of LocalQueues with more past use come first, in a usage-based ClusterQueue."""
     HIGHER_PRIORITY = "HigherPriority"
     ADMITTED_EARLIER = "AdmittedEarlier"
     """Those of the same priority come first that have held their quota for a shorter time."""

@@ -10,6 +10,7 @@ from heapq import heappop
 from typing import assert_never
 
 from pykueue.base.units import Instant
+from pykueue.engine.charges import take_lead
 from pykueue.engine.cycle import Cycle
 from pykueue.engine.decisions import Decision, WaitReason, Why
 from pykueue.engine.entries import Entry
@@ -18,8 +19,9 @@ from pykueue.engine.flavors import start_of
 from pykueue.engine.forest import Tree
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
-from pykueue.engine.lifecycle import review_until_settled, verdict
+from pykueue.engine.lifecycle import earlier, review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
+from pykueue.engine.pastuse import PastUse
 from pykueue.engine.pending import Ahead
 from pykueue.engine.world import World, assigned_flavors
 
@@ -54,6 +56,8 @@ class Engine:
                 self.synced = True
             case Leading(leading):
                 self.leading = leading
+                if not leading and self.world.past is not None:
+                    self.world.past.drop_all()
             case Refused(key):
                 take_back(self.world, key)
             case _:
@@ -67,10 +71,12 @@ class Engine:
         if not (self.synced and self.leading):
             return []
         world = self.world
-        world.now = now
+        stepped_back, world.now = now < world.now, now
         self.entries = []
         decisions: list[Decision] = []
         self.refresh()
+        if world.past is not None:
+            self.sample(world.past, stepped_back=stepped_back)
         while world.timers and world.timers[0][0] <= now:
             due, key = heappop(world.timers)
             item = world.items.get(key)
@@ -95,6 +101,21 @@ class Engine:
                     tree.rest()
         return decisions
 
+    def sample(self, past: PastUse, *, stepped_back: bool) -> None:
+        """Sample the use of LocalQueues in each interval, and run a cycle where their order gives another head."""
+        world = self.world
+        if past.sample_number is None:
+            take_lead(world)
+            return
+        if stepped_back:
+            past.begin(world.now)
+        elif past.sample_number != past.number(world.now):
+            past.sample_all(world.now)
+            world.relist(past.accounts)
+            for queue in world.forest.queues.values():
+                if queue.past is not None and queue.tree is not None and self.is_dirty(queue.tree):
+                    world.forest.dirty[queue.tree] = None
+
     def next_wake(self) -> Instant | None:
         """Return when to call `decide` again if nothing is observed before: now, later, or never (None)."""
         if not (self.synced and self.leading):
@@ -107,8 +128,21 @@ class Engine:
             due, key = world.timers[0]
             item = world.items.get(key)
             if item is not None and item.timer == due:
-                return due
+                return earlier(due, self.next_sample())
             heappop(world.timers)
+        return self.next_sample()
+
+    def next_sample(self) -> Instant | None:
+        """Return when a sample may change the order of workloads that are not parked; None if none can.
+
+        All past use decays alike, so without present use no order changes. A sample that only changes what is reported
+        needs no call of `decide`: the next call makes up for it.
+        """
+        world = self.world
+        if world.past is None or not world.past.holdings or not world.options.scheduling:
+            return None
+        if any(queue.past is not None and world.pending[name].front for name, queue in world.forest.queues.items()):
+            return world.past.next_sample(world.now)
         return None
 
     def refresh(self) -> None:
@@ -277,6 +311,26 @@ class Engine:
     def pending_reason(self, item: Item) -> tuple[WaitReason, Why] | None:
         """Return why a workload is pending about which nothing was decided, possibly the verdict on an equal one."""
         return verdict(item, self.world)
+
+    def past_use(self, local_queue: str, now: Instant) -> tuple[dict[str, int], Instant] | None:
+        """Return the past use of a LocalQueue in billionths, and up to when it counts; None unless it is computed.
+
+        It changes when a charge settles, and once in each sampling interval.
+        """
+        past = self.world.past
+        account = None if past is None else past.accounts.get(local_queue)
+        if past is None or past.sample_number is None or account is None or account.at is None:
+            return None
+        if past.number(now) <= past.number(account.at):
+            return dict(account.consumed), account.at
+        # As of the beginning of the interval, so that it stays the same until the next one.
+        begun = Instant(past.number(now) * past.settings.sampling_micros)
+        return past.sampled(local_queue, account, begun), begun
+
+    def past_use_value(self, local_queue: str) -> float | None:
+        """Return the number by which a LocalQueue is ordered, pending charges included; None unless it is computed."""
+        past = self.world.past
+        return None if past is None or past.sample_number is None else past.value(local_queue)
 
     def required_checks(self, workload: Workload) -> tuple[str, ...]:
         """Return the AdmissionChecks that a workload must pass with the flavors that it has reserved."""

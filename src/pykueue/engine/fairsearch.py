@@ -148,7 +148,7 @@ class FairSearch(Search):
         """The candidates of the own queue, and of every queue of the tree that borrows a contended pair."""
         # spec: SHR-2
         policies, tree = self.queue.spec.preemption, self.queue.tree
-        found = [Line(self.queue, self.holders(self.queue, policies.within_queue, frs))]
+        found = [Line(self.queue, self.own_holders(frs))]
         if policies.reclaim is NEVER or self.queue.parent is None or tree is None:
             return found
         borrowers = [q for q in tree.queues if q is not self.queue and q.active and not within_nominal(q, frs)]

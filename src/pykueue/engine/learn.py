@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from pykueue.engine import charges
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import Check, ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Thing, Workload
 from pykueue.engine.order import queue_stamp
@@ -86,6 +87,7 @@ def see_queue(world: World, spec: ClusterQueue) -> None:
     if pending is None:
         pending = world.pending[spec.name] = PendingQueue(world.options, world.numbers)
     pending.set_strategy(spec.strategy)
+    charges.see_queue(world, spec.name)
     world.to_recheck[spec.name] = None
     if before is None or matters_to_members(before, spec):
         touch_members_of_queue(world, spec.name)
@@ -121,7 +123,15 @@ def see_local_queue(world: World, local: LocalQueue) -> None:
         world.local_queues_by_queue[before.queue].discard(local.key)
     world.local_queues[local.key] = local
     world.local_queues_by_queue.setdefault(local.queue, set()).add(local.key)
-    touch(world, world.members.get(local.key, {}))
+    charges.see_local_queue(world, local)
+    if before is None or placing(before) != placing(local):
+        # Past use is written often, and the LocalQueue may have many workloads.
+        touch(world, world.members.get(local.key, {}))
+
+
+def placing(local: LocalQueue) -> LocalQueue:
+    """A LocalQueue without what affects only the order of its workloads."""
+    return replace(local, weight=1.0, consumed=(), last_update=None)
 
 
 def see_namespace(world: World, namespace: Namespace) -> None:
@@ -211,6 +221,7 @@ def remove(world: World, kind: str, name: str) -> None:
             local = world.local_queues.pop(name, None)
             if local is not None:
                 world.local_queues_by_queue[local.queue].discard(name)
+                charges.remove_local_queue(world, name)
                 touch(world, world.members.get(name, {}))
         case "Namespace":
             if world.namespaces.pop(name, None) is not None:
@@ -240,6 +251,7 @@ def remove_workload(world: World, key: str) -> None:
     if item is None:
         return
     leave_place(world, item)
+    charges.forget(world, key)
     forget_releases(world, item)
     world.touched.pop(key, None)
     world.without_queue.pop(key, None)
@@ -268,6 +280,8 @@ def confirm(world: World, key: str, version: int) -> None:
         note_releases(world, item)
     else:
         item.confirmed = None
+    charges.settle_if_stored(world, item)
+    if not item.in_flight:
         unbuffer(world, item)
 
 

@@ -185,6 +185,8 @@ class ClusterQueue(Frozen, tag=True):
     """How much of what its cohort lends is its fair part, compared with its siblings."""
     generation: int = 1
     """Counts the edits of the object, including fields that are not here; each edit causes a retry."""
+    usage_based: bool = False
+    """Whether workloads of LocalQueues with less past use come first, if `Options.admission_fair_sharing` is set."""
 
 
 class LocalQueue(Frozen, tag=True):
@@ -194,6 +196,12 @@ class LocalQueue(Frozen, tag=True):
     queue: str
     stop: StopPolicy = StopPolicy.NONE
     terminating: bool = False
+    weight: float = 1.0
+    """Its claim among the LocalQueues of its ClusterQueue; with 0 it comes after all others."""
+    consumed: tuple[tuple[str, int], ...] = ()
+    """Its past use in billionths of each resource, as stored in its status."""
+    last_update: Instant | None = None
+    """When `consumed` was computed."""
 
 
 class Namespace(Frozen, tag=True):
@@ -371,6 +379,17 @@ class ShareStrategy(StrEnum):
     """The preemptor's share, with the preemptor, is below the share of the victim's side with the victim."""
 
 
+class AdmissionFairSharing(Frozen):
+    """How the past use of LocalQueues is computed: Kueue's `admissionFairSharing`."""
+
+    half_life_micros: int = 0
+    """The time after which past use counts half; with 0, past use does not count."""
+    sampling_micros: int = 300_000_000
+    """How often present use is added to past use."""
+    resource_weights: tuple[tuple[str, float], ...] = ()
+    """What a unit of a resource counts for; 1 unless it is listed."""
+
+
 class Options(Frozen):
     """Feature gates and configuration, resolved once. The last group are deliberate differences from Kueue."""
 
@@ -402,6 +421,10 @@ class Options(Frozen):
     """After a head that does not borrow, no other head of its tree borrows in that cycle, as in KEP-83."""
     scheduling: bool = True
     """Whether cycles run. Without them nothing is admitted or preempted; all other decisions are still made."""
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    """How past use orders the LocalQueues of a usage-based ClusterQueue; None if it does not."""
+    afs_anchor: bool = True
+    """Whether use counts from the reservation of quota on; otherwise from the admission on."""
     seed: int = 0
     """Feeds the jitter of backoffs; the engine itself draws no random number."""
 

@@ -7,13 +7,14 @@ from pykueue.engine.decisions import EvictionReason, PreemptionReason, SparedRea
 from pykueue.engine.items import Item
 from pykueue.engine.model import Options, Timestamp, Workload
 
-PendingKey = tuple[int, Instant, str]
+PendingKey = tuple[float, int, Instant, str]
 HeadKey = tuple[bool, int, int, Instant, str]
-VictimKey = tuple[bool, bool, bool, int, int, str]
+VictimKey = tuple[bool, bool, bool, float, int, int, str]
 VICTIM_ORDER: Final = (
     SparedReason.NOT_LEAVING,
     SparedReason.OWN_QUEUE,
     SparedReason.WEAKER_CLAIM,
+    SparedReason.LESS_PAST_USE,
     SparedReason.HIGHER_PRIORITY,
     SparedReason.ADMITTED_EARLIER,
     SparedReason.TIE,
@@ -42,10 +43,13 @@ def queue_stamp(workload: Workload, options: Options) -> Instant:
     return workload.created
 
 
-def pending_key(item: Item) -> PendingKey:
-    """Order inside a ClusterQueue: highest priority first, then oldest. A sticky preemptor precedes all."""
+def pending_key(item: Item, past_use: float = 0.0) -> PendingKey:
+    """Order inside a ClusterQueue: least past use of the LocalQueue, highest priority, oldest.
+
+    Past use counts only in usage-based ClusterQueues. A sticky preemptor precedes all that do not differ in it.
+    """
     # spec: ORD-1
-    return (-item.priority, item.stamp, item.uid)
+    return (past_use, -item.priority, item.stamp, item.uid)
 
 
 def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) -> HeadKey:
@@ -60,10 +64,11 @@ def head_key(item: Item, *, borrowing: int, promised: bool, options: Options) ->
     )
 
 
-def victim_key(item: Item, *, own_queue: str, entitled: bool, now: Instant) -> VictimKey:
+def victim_key(item: Item, *, own_queue: str, entitled: bool, now: Instant, past_use: float = 0.0) -> VictimKey:
     """Order of victims: already evicted first, then other queues, lower priority, later reservation.
 
-    In other queues, those come first to whose quota the preemptor is entitled.
+    In other queues, those come first to whose quota the preemptor is entitled. In the own queue, if it is usage-based,
+    those of LocalQueues with more past use come first.
     """
     # spec: ORD-4
     reserved = item.workload.reserved_at
@@ -71,6 +76,7 @@ def victim_key(item: Item, *, own_queue: str, entitled: bool, now: Instant) -> V
         item.workload.evicted is None,
         item.queue == own_queue,
         not entitled,
+        -past_use,
         item.priority,
         -(now if reserved is None else reserved),
         item.uid,

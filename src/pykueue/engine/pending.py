@@ -1,21 +1,25 @@
 """Pending workloads of each ClusterQueue: their order, the parked ones, and what wakes them.
 
 Pending workloads are grouped into classes by shape, in order. A class whose member was found not to fit is
-parked as a whole, in one step, whatever its size.
+parked as a whole, in one step, whatever its size. In a usage-based ClusterQueue, the past use of LocalQueues comes
+first in the order; `lanes` has the classes of such a queue.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush, merge, nsmallest
 from itertools import islice
+from math import inf
 from typing import Final
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.items import IDLE, PARKED, QUEUED, Item, Shape
+from pykueue.engine.lanes import UsageClass
 from pykueue.engine.model import Options, Strategy, Workload
 from pykueue.engine.order import PendingKey, pending_key
+from pykueue.engine.pastuse import PastUse
 
 
 class Outcome(Enum):
@@ -52,7 +56,7 @@ class Ahead(Frozen):
     first: tuple[Item, ...]
 
 
-BEHIND_ALL: Final[PendingKey] = (2**63, Instant(0), "")
+BEHIND_ALL: Final[PendingKey] = (inf, 2**63, Instant(0), "")
 """A key after that of every workload."""
 
 
@@ -97,6 +101,15 @@ class ShapeClass:
             heappop(members)
         return None
 
+    def add(self, entry: tuple[PendingKey, int, Item]) -> PendingKey | None:
+        """Add a workload; returns the key of a candidate for the head, otherwise None."""
+        heappush(self.members, entry)
+        return entry[0]
+
+    def entries(self) -> Iterator[tuple[PendingKey, int, Item]]:
+        """Yield all entries, in no particular order; some of them may be outdated."""
+        return iter(self.members)
+
 
 Entries = list[tuple[PendingKey, int, Item]]
 
@@ -125,8 +138,12 @@ class PendingQueue:
         self.options = options
         self.numbers = numbers
         self.strategy = Strategy.BEST_EFFORT
-        self.classes: dict[Shape | str, ShapeClass] = {}
-        self.front: list[tuple[PendingKey, int, ShapeClass]] = []
+        self.past: PastUse | None = None
+        """The past use of LocalQueues, if it comes first in the order."""
+        self.classes: dict[Shape | str, ShapeClass | UsageClass] = {}
+        self.classes_of: dict[str, dict[Shape | str, None]] = {}
+        """If past use comes first, the classes with workloads of each LocalQueue; some may be gone."""
+        self.front: list[tuple[PendingKey, int, ShapeClass | UsageClass]] = []
         """Candidates for the head as a heap, at least one per class that is not parked; `head` drops outdated ones."""
         self.parked: dict[str, Item] = {}
         """Workloads that are parked individually."""
@@ -153,14 +170,58 @@ class PendingQueue:
         item.group = item.shape if self.options.equivalence else item.key
         group = self.classes.get(item.group)
         if group is None:
-            group = self.classes[item.group] = ShapeClass()
+            group = self.new_class(item.group)
         item.entry = entry
         item.place = QUEUED
-        key = pending_key(item)
-        heappush(group.members, (key, entry, item))
+        key = group.add((pending_key(item), entry, item))
         group.size += 1
-        if group.parked is None:
+        if self.past is not None:
+            local_queue = item.workload.local_queue
+            if local_queue not in self.classes_of:
+                self.classes_of[local_queue] = {}
+            self.classes_of[local_queue][item.group] = None
+        if group.parked is None and key is not None:
             heappush(self.front, (key, entry, group))
+
+    def new_class(self, key: Shape | str) -> ShapeClass | UsageClass:
+        """Add an empty class."""
+        group = self.classes[key] = ShapeClass() if self.past is None else UsageClass(self.past.value)
+        return group
+
+    def key(self, item: Item) -> PendingKey:
+        """The place of a pending workload in the order, apart from a sticky preemptor."""
+        return pending_key(item, 0.0 if self.past is None else self.past.value(item.workload.local_queue))
+
+    def order_by(self, past: PastUse | None) -> None:
+        """Let the past use of LocalQueues come first in the order, or with None leave it out of the order."""
+        if past is self.past:
+            return
+        self.past = past
+        before, self.classes, self.classes_of, self.front = self.classes, {}, {}, []
+        for key, group in before.items():
+            after = self.new_class(key)
+            after.parked, after.why = group.parked, group.why
+            for _, entry, item in group.entries():
+                if item.entry == entry:
+                    self.enter(item, entry)
+
+    def relist(self, local_queues: Iterable[str]) -> None:
+        """Correct the order after the past use of some LocalQueues has become lower."""
+        changed: dict[Shape | str, None] = {}
+        for local_queue in local_queues:
+            known = self.classes_of.get(local_queue, {})
+            for key in list(known):
+                group = self.classes.get(key)
+                if isinstance(group, UsageClass) and local_queue in group.lanes:
+                    group.relist(local_queue)
+                    changed[key] = None
+                else:
+                    del known[key]
+        for key in changed:
+            group = self.classes[key]
+            first = group.first() if group.parked is None else None
+            if first is not None:
+                heappush(self.front, (first[0], first[1], group))
 
     def park(self, item: Item) -> None:
         """Park one workload until an event makes it eligible again."""
@@ -192,14 +253,16 @@ class PendingQueue:
         """The next workload to evaluate; it stays in the queue."""
         # spec: QUE-3
         sticky = self.preemptor
-        if self.sticky and sticky is not None and sticky.entry and self.classes[sticky.group].parked is None:
+        if not self.sticky or sticky is None or not sticky.entry or self.classes[sticky.group].parked is not None:
+            sticky = None
+        if sticky is not None and self.past is None:
             return sticky
         front = self.front
         while front:
             key, entry, group = front[0]
             first = group.first() if group.parked is None else None
-            if first is not None and first[1] == entry:
-                return first[2]
+            if first is not None and first[1] == entry and first[0] == key:
+                return first[2] if sticky is None or key[0] < self.key(sticky)[0] else sticky
             # The next member may be in the heap already, so an entry can be there twice; without this, each head
             # would be there once more than the one before.
             while front and front[0][1] == entry:
@@ -287,14 +350,14 @@ class PendingQueue:
     def equals(self, item: Item) -> Iterator[Item]:
         """All workloads of the class of this one."""
         group = self.classes[item.group] if item.entry else None
-        for _, entry, one in () if group is None else group.members:
+        for _, entry, one in () if group is None else group.entries():
             if one.entry == entry:
                 yield one
 
     def __iter__(self) -> Iterator[tuple[Item, bool]]:
         """Every pending workload, and whether it is parked."""
         for group in self.classes.values():
-            for _, entry, item in group.members:
+            for _, entry, item in group.entries():
                 if item.entry == entry:
                     yield item, group.parked is not None
         for item in self.parked.values():
@@ -306,7 +369,7 @@ class PendingQueue:
         Those that enter the queue after the first step are left out.
         """
         first = self.preemptor if self.sticky else None
-        candidates = [entry[2] for group in self.classes.values() for entry in group.members]
+        candidates = [entry[2] for group in self.classes.values() for entry in group.entries()]
         candidates += self.parked.values()
         runs: list[list[tuple[PendingKey, str, Item]]] = []
         seen: set[str] = set()
@@ -317,7 +380,7 @@ class PendingQueue:
                 # The entries of a class may be outdated, and then there is another of the same workload.
                 if item.place in PENDING and item.key not in seen:
                     seen.add(item.key)
-                    run.append((pending_key(item), item.key, item))
+                    run.append((self.key(item), item.key, item))
             runs.append(sorted(run))
         merged = merge(*runs)
         found: list[Item] = []
@@ -325,9 +388,10 @@ class PendingQueue:
             found += some
             yield
         if first is not None and first.key in seen:
-            # `head` returns it before all others.
+            # `head` returns it before all others with the same past use.
             found.remove(first)
-            found.insert(0, first)
+            used = self.key(first)[0]
+            found.insert(0 if self.past is None else sum(self.key(one)[0] < used for one in found), first)
         return found
 
     def ahead(self, item: Item | None, most: int) -> Generator[None, None, Ahead]:
@@ -338,11 +402,14 @@ class PendingQueue:
         sticky = self.preemptor if self.sticky else None
         if sticky is not None and sticky.place not in PENDING:
             sticky = None
-        if sticky is not None and sticky is item:
+        if sticky is not None and sticky is item and self.past is None:
             return Ahead(0, 0, ())
-        mine = BEHIND_ALL if item is None else pending_key(item)
+        mine = BEHIND_ALL if item is None else self.key(item)
+        if self.past is not None:
+            return (yield from self.ahead_by_past_use(item, mine, sticky, most))
         # Copies: the heaps change when facts are observed between steps.
-        heaps = [(group, len(group.members) == group.size, [*group.members]) for group in self.classes.values()]
+        classes = [group for group in self.classes.values() if isinstance(group, ShapeClass)]
+        heaps = [(group, len(group.members) == group.size, [*group.members]) for group in classes]
         parked_alone = [*self.parked.values()]
         first = list(first_of([members for _, _, members in heaps], most, mine))
         count = parked = work = 0
@@ -372,6 +439,28 @@ class PendingQueue:
             count += pending_key(sticky) > mine
             leading.insert(0, sticky)
         return Ahead(count, parked, tuple(leading[:most]))
+
+    def ahead_by_past_use(
+        self, item: Item | None, mine: PendingKey, sticky: Item | None, most: int
+    ) -> Generator[None, None, Ahead]:
+        """The same as `ahead` where past use comes first in the order, which a sticky preemptor does not change."""
+
+        def place(one: Item) -> tuple[float, bool, PendingKey]:
+            key = self.key(one)
+            return key[0], one is not sticky, key
+
+        limit = (mine[0], item is not sticky or item is None, mine)
+        # A copy: the classes change when facts are observed between steps.
+        pending = list(self)
+        count = parked = 0
+        first: list[tuple[tuple[float, bool, PendingKey], str, Item]] = []
+        for start in range(0, len(pending), STEP):
+            some = [(place(one), one.key, one, waits) for one, waits in pending[start : start + STEP]]
+            ahead = [one for one in some if one[0] < limit]
+            count, parked = count + len(ahead), parked + sum(waits for _, _, _, waits in ahead)
+            first = nsmallest(most, first + [(key, name, one) for key, name, one, _ in ahead])
+            yield
+        return Ahead(count, parked, tuple(one for _, _, one in first))
 
     def __len__(self) -> int:
         return sum(group.size for group in self.classes.values()) + len(self.parked)

@@ -1,5 +1,6 @@
 """Places workloads according to their level: holding quota, pending in a queue, or neither."""
 
+from pykueue.engine.charges import follow
 from pykueue.engine.decisions import WaitReason
 from pykueue.engine.items import HOLDING, IDLE, Holding, Item
 from pykueue.engine.model import OPEN, Admission, Options, Workload, effective_priority
@@ -36,6 +37,8 @@ def settle(world: World, item: Item) -> None:
             world.to_flush[world.queue_of(workload)] = None
     if world.blocks_admission:
         note_readiness(world, item)
+    if world.past is not None:
+        follow(world, item, before)
 
 
 def changes_shape(before: Workload, now: Workload) -> bool:
@@ -189,6 +192,7 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
         before.checks,
         before.problem,
         before.unbuilt,
+        before.local_queue,
     ) != (
         effective_priority(now, options),
         now.generation,
@@ -200,6 +204,7 @@ def changes_evaluation(before: Workload, now: Workload, options: Options) -> boo
         now.checks,
         now.problem,
         now.unbuilt,
+        now.local_queue,
     )
 
 

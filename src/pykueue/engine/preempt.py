@@ -12,6 +12,7 @@ from pykueue.engine.candidates import (
     Candidate,
     Level,
     Requests,
+    by_past_use,
     hopeless,
     levels_above,
     over_users,
@@ -139,9 +140,17 @@ class Search:
 
     def own_candidates(self, frs: frozenset[int]) -> Iterator[Candidate]:
         """The candidates of the preemptor's own queue, in order."""
-        for holder in self.holders(self.queue, self.queue.spec.preemption.within_queue, frs):
-            key = victim_key(holder, own_queue=self.queue.name, entitled=False, now=self.now)
+        past = self.queue.past
+        for holder in self.own_holders(frs):
+            used = 0.0 if past is None else past.value(holder.workload.local_queue)
+            key = victim_key(holder, own_queue=self.queue.name, entitled=False, now=self.now, past_use=used)
             yield Candidate(holder, self.queue, None, PreemptionReason.IN_QUEUE, key, may_borrow=True)
+
+    def own_holders(self, frs: frozenset[int]) -> Iterator[Item]:
+        """The holders of the preemptor's own queue that it may preempt, in order."""
+        past = self.queue.past
+        found = self.holders(self.queue, self.queue.spec.preemption.within_queue, frs)
+        return found if past is None else iter(by_past_use(found, past))
 
     def holders(self, queue: QuotaNode, policy: Policy, frs: frozenset[int]) -> Iterator[Item]:
         """The holders of a queue that use contended pairs and that a policy allows to preempt, in order."""

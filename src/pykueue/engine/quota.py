@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykueue.engine.items import Item
 from pykueue.engine.model import ClusterQueue, Cohort, Quota
+from pykueue.engine.pastuse import PastUse
 
 if TYPE_CHECKING:
     # A node points back to its tree. Only the type is needed here, so there is no import cycle at run time.
@@ -55,6 +56,7 @@ class QuotaNode:
         "nominal",
         "object",
         "parent",
+        "past",
         "potentials",
         "ranking",
         "spec",
@@ -101,6 +103,8 @@ class QuotaNode:
         self.spec = ClusterQueue(name)
         self.groups: dict[str, CoveredGroup] = {}
         """The resource group of each resource that a ClusterQueue covers."""
+        self.past: PastUse | None = None
+        """The past use of LocalQueues where it orders the workloads of a ClusterQueue, otherwise None."""
         self.tree: Tree | None = None
         """None inside or below a cycle of cohorts."""
 

@@ -1,5 +1,6 @@
 """The state of the engine: the observed facts, and the decisions assumed but not confirmed."""
 
+from collections.abc import Iterable
 from hashlib import sha256
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,7 @@ from pykueue.engine.model import (
     Workload,
     effective_priority,
 )
+from pykueue.engine.pastuse import PastUse
 from pykueue.engine.pending import Numbers, PendingQueue
 from pykueue.engine.quota import Flavors, QuotaNode
 
@@ -40,6 +42,9 @@ class World:
         """Counts the changes of flavors."""
         self.pending: dict[str, PendingQueue] = {}
         self.numbers = Numbers()
+        sharing = options.admission_fair_sharing
+        self.past = None if sharing is None else PastUse(sharing)
+        """The past use of LocalQueues; None unless it is configured."""
         self.local_queues: dict[str, LocalQueue] = {}
         self.local_queues_by_queue: dict[str, set[str]] = {}
         """The keys of the LocalQueues of each ClusterQueue, which need not exist."""
@@ -92,6 +97,18 @@ class World:
         """The ClusterQueue that a workload is sent to; empty when its LocalQueue is not known."""
         local = self.local_queues.get(workload.local_queue)
         return "" if local is None else local.queue
+
+    def relist(self, local_queues: Iterable[str]) -> None:
+        """Correct the order of pending workloads after the past use of some LocalQueues has become lower."""
+        lower: dict[str, list[str]] = {}
+        for key in local_queues:
+            local = self.local_queues.get(key)
+            if local is not None:
+                lower.setdefault(local.queue, []).append(key)
+        for name, keys in lower.items():
+            pending = self.pending.get(name)
+            if pending is not None and pending.past is not None:
+                pending.relist(keys)
 
     def serves(self, queue: QuotaNode, namespace: str) -> bool:
         """Whether a ClusterQueue takes workloads of a namespace."""

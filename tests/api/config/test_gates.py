@@ -15,6 +15,8 @@ from pykueue.bridge.options import SWITCHES
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "pykueue"
 
 BUILT = {
+    "AdmissionFairSharing",
+    "AdmissionFairSharingAnchorAtQuotaReservation",
     "AdmissionGatedBy",
     "AssignQueueLabelsForPods",
     "BlockBorrowingWithinCycle",

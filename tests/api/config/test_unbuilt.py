@@ -122,8 +122,8 @@ def test_what_is_not_built_leaves_the_file_readable() -> None:
         ),
         pytest.param(
             MINIMAL.replace("v1beta2", "v1beta1")
-            + "fairSharing: {}\nadmissionFairSharing: {usageHalfLifeTime: 1h}\nnope: 1\n",
-            ["nope", "admissionFairSharing"],
+            + "fairSharing: {}\nresources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\nnope: 1\n",
+            ["nope", "resources.deviceClassMappings"],
             id="in an older version, less what that leaves off",
         ),
         pytest.param(MINIMAL + "fairSharing: 7\n", ["fairSharing"], id="once, though it cannot be read"),

@@ -51,7 +51,7 @@ def test_an_unknown_gate_can_be_tolerated(tmp_path: Path) -> None:
         pytest.param(b"\xff\xfe", (), "is not UTF-8", id="binary"),
         pytest.param(HEAD + "webhok: {}\n", (), "webhok", id="misspelt"),
         pytest.param(
-            HEAD + "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n",
+            HEAD + "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\n",
             (),
             "is not supported yet",
             id="not built, and changes decisions",
@@ -67,9 +67,9 @@ def test_a_bad_file_is_refused_in_words(text: str | bytes, options: tuple[str, .
 
 
 def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
-    found = check(HEAD + "webhok: {}\nfairSharing: {preemptionStrategies: [LessThanInitialShare]}\n", tmp_path)
+    found = check(HEAD + "webhok: {}\nresources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\n", tmp_path)
     assert found.exit_code == 2
-    assert [word in found.stderr for word in ("webhok", "fairSharing: Forbidden")] == [True, True]
+    assert [word in found.stderr for word in ("webhok", "resources.deviceClassMappings: Forbidden")] == [True, True]
 
 
 def test_a_missing_file_is_refused_in_words() -> None:

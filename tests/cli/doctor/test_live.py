@@ -211,7 +211,7 @@ async def test_a_cluster_that_kueue_manages_learns_what_a_switch_would_change(se
     settings = named("ConfigMap", "kueue-manager-config", "v1", namespace="kueue-system")
     settings["data"] = {
         "controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-        "fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n"
+        "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\n"
     }
     server.put("/api/v1/configmaps", settings)
     inventory, _ = await read(server)

@@ -160,7 +160,9 @@ MANIFESTS: Mapping[str, Case] = {
         queue() + flavor("racks", "{nodeLabels: {a: b}, topologyName: dc}"), queue() + flavor("racks"), "topology"
     ),
     "configuration-invalid": Case(
-        configuration("fairSharing: {preemptionStrategies: [LessThanInitialShare]}"), configuration(""), "fairSharing"
+        configuration("resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}"),
+        configuration(""),
+        "resources.deviceClassMappings",
     ),
     "configuration-differs": Case(
         configuration("clientConnection: {qps: 0, burst: 5}"), configuration("clientConnection: {qps: 5, burst: 5}")

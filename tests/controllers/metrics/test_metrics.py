@@ -442,3 +442,18 @@ async def test_a_cycle_without_heads_is_none_and_one_with_rivals_is_counted() ->
 )
 def test_buckets_are_those_of_kueue(family: Any, bounds: tuple[float, ...]) -> None:
     assert (len(family.buckets), family.buckets[0], family.buckets[-1]) == bounds
+
+
+async def test_past_use_is_shown_with_admission_fair_sharing() -> None:
+    head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    manager = Running(read_configuration(f"{head}admissionFairSharing: {{usageHalfLifeTime: 5m}}\n"))
+    manager.queues("main", "none", cpu="4", admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"})
+    manager.store.put(LOCAL_QUEUES, "none", TEAM, spec={"clusterQueue": "none", "fairSharing": {"weight": "0"}})
+    async with running(manager):
+        manager.workload("w", "main", cpu="4")
+        await manager.clock.advance(3)
+        found = page(manager)
+        labels = 'name="{0}",namespace="team",cluster_queue="{0}",replica_role="leader"'
+        name = "kueue_local_queue_admission_fair_sharing_usage"
+        assert found[f"{name}{{{labels.format('main')}}}"] == pytest.approx(2, rel=0.01)
+        assert found[f"{name}{{{labels.format('none')}}}"] == math.inf

@@ -59,11 +59,17 @@ DRA: Final = ("KueueDRAIntegration",)
 ELASTIC: Final = ("ElasticJobsViaWorkloadSlices",)
 
 TABLE: Final = (
-    Gate("AdmissionFairSharing", "order LocalQueues of a ClusterQueue by past usage", beta("0.15", alpha_since="0.12")),
+    Gate(
+        "AdmissionFairSharing",
+        "order LocalQueues of a ClusterQueue by past usage",
+        beta("0.15", alpha_since="0.12"),
+        status="built",
+    ),
     Gate(
         "AdmissionFairSharingAnchorAtQuotaReservation",
         "with admission fair sharing, count usage from the quota reservation on",
         beta("0.20"),
+        status="built",
         requires=("AdmissionFairSharing",),
     ),
     Gate(

@@ -56,11 +56,6 @@ def unbuilt_frameworks(configuration: Configuration) -> tuple[str, ...]:
 
 
 UNBUILT: Final[Mapping[str, Row]] = {
-    "admissionFairSharing": Row(
-        "admission fair sharing is not supported yet; remove the section",
-        when(lambda c: c.admission_fair_sharing is not None),
-        changes_decisions=True,
-    ),
     "resources.deviceClassMappings": Row(
         "dynamic resource allocation is not supported yet; remove the mappings",
         when(lambda c: c.resources.device_class_mappings),

@@ -300,6 +300,11 @@ LOCAL_RESERVATION: Final = gauge(
 LOCAL_USAGE: Final = gauge(
     "kueue_local_queue_resource_usage", (*LOCAL, "flavor", "resource"), "Quota of its admitted workloads."
 )
+LOCAL_PAST_USE: Final = gauge(
+    "kueue_local_queue_admission_fair_sharing_usage",
+    (*LOCAL, *QUEUE),
+    "Its past use by which it is ordered under admission fair sharing: a weighted sum, divided by its weight.",
+)
 
 # Families of our own.
 LINE_LENGTH: Final = gauge(

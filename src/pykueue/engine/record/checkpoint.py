@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
+from pykueue.engine.charges import count
 from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen
@@ -23,7 +24,7 @@ from pykueue.engine.items import Bookmark, Claim, Item, Place, Shape, Tried
 from pykueue.engine.learn import see, slot_of
 from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
-from pykueue.engine.pending import ShapeClass
+from pykueue.engine.pastuse import Charge, PastUse
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.releases import note_releases
 from pykueue.engine.world import World, held
@@ -93,6 +94,14 @@ class RememberedTree(Frozen):
     heads: tuple[str, ...]
 
 
+class RememberedPastUse(Frozen):
+    """The past use of LocalQueues, and the charges that have not settled."""
+
+    sample_number: int | None
+    accounts: tuple[tuple[str, tuple[tuple[str, int], ...], Instant | None], ...]
+    charges: tuple[tuple[str, Charge], ...]
+
+
 class Checkpoint(Frozen, tag=True):
     """The state of an engine between two calls."""
 
@@ -113,6 +122,7 @@ class Checkpoint(Frozen, tag=True):
     to_recheck: tuple[str, ...]
     not_ready: tuple[str, ...]
     without_queue: tuple[str, ...] = field(name="homeless")
+    past: RememberedPastUse | None = None
 
 
 class Part(Frozen):
@@ -193,6 +203,17 @@ def checkpoint(engine: Engine) -> Checkpoint:
         tuple(world.to_recheck),
         tuple(world.not_ready),
         tuple(world.without_queue),
+        None if world.past is None else remembered_past_use(world.past),
+    )
+
+
+def remembered_past_use(past: PastUse) -> RememberedPastUse:
+    """Past use as data."""
+    accounts = past.accounts.items()
+    return RememberedPastUse(
+        past.sample_number,
+        tuple((key, tuple(sorted(account.consumed.items())), account.at) for key, account in accounts),
+        tuple(past.charges.items()),
     )
 
 
@@ -269,6 +290,9 @@ def restore(saved: Checkpoint) -> Engine:
     for queue in saved.queues:
         world.forest.queues[queue.name].active = queue.active
     world.forest.refresh()
+    if saved.past is not None and world.past is not None:
+        # Before the pending workloads, whose order depends on it.
+        restore_past_use(world, world.past, saved.past)
     for kept in sorted(saved.items, key=lambda one: one.entry):
         restore_place(engine, kept)
     for queue in saved.queues:
@@ -329,12 +353,24 @@ def restore_place(engine: Engine, kept: RememberedItem) -> None:
         level = item.settled or item.workload
         item.usage, item.frs = held(level, world.forest.flavors, world.options)
         world.forest.hold(world.forest.queues[kept.queue], item)
+        if world.past is not None:
+            count(world, world.past, item)
     elif kept.place is Place.PARKED:
         world.pending[kept.queue].park(item)
         if kept.resting:
             world.pending[kept.queue].resting.add(item.key)
     elif kept.place is Place.QUEUED:
         world.pending[kept.queue].enter(item, kept.entry)
+
+
+def restore_past_use(world: World, past: PastUse, kept: RememberedPastUse) -> None:
+    """Restore past use; charges of workloads that are left out are dropped."""
+    past.sample_number = kept.sample_number
+    for key, consumed, at in kept.accounts:
+        past.seed(past.accounts[key], consumed, at)
+    for workload, charge in kept.charges:
+        if workload in world.items:
+            past.charge(workload, charge)
 
 
 def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
@@ -345,7 +381,8 @@ def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
     pending.preemptor_generation, pending.sticky = kept.preemptor_generation, kept.sticky
     pending.aside = dict(kept.aside)
     for pod_sets, priority, verdict, why in kept.parked:
-        group = pending.classes.setdefault(world.shape_of(pod_sets, priority), ShapeClass())
+        shape = world.shape_of(pod_sets, priority)
+        group = pending.classes.get(shape) or pending.new_class(shape)
         group.parked, group.why = verdict, why
     world.forest.queues[kept.name].generation = kept.generation
 

@@ -114,6 +114,8 @@ def spared_text(reason: SparedReason, count: int) -> str:
             return f"{later}: those of other ClusterQueues, which borrow, come first"
         case SparedReason.WEAKER_CLAIM:
             return f"{later}: the preemptor has a stronger claim to quota that others use"
+        case SparedReason.LESS_PAST_USE:
+            return f"{later}: the LocalQueues of others have used more"
         case SparedReason.HIGHER_PRIORITY:
             return f"{later}: higher priority"
         case SparedReason.ADMITTED_EARLIER:

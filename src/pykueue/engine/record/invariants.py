@@ -12,9 +12,10 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.flavors import Planner
 from pykueue.engine.forest import Forest, root_of
 from pykueue.engine.items import Item, Place
+from pykueue.engine.lanes import UsageClass
 from pykueue.engine.lifecycle import review
 from pykueue.engine.model import Quota, Strategy, Workload
-from pykueue.engine.order import pending_key, victim_key
+from pykueue.engine.order import victim_key
 from pykueue.engine.pending import PendingQueue, ShapeClass, backoff_over
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.preempt import Search
@@ -37,6 +38,7 @@ def broken(engine: Engine) -> Iterator[str]:
         preemptors,
         memberships,
         readiness,
+        past_use,
         releases,
         timers,
     )
@@ -267,7 +269,7 @@ def pending_books(engine: Engine) -> Iterator[str]:
                 yield f"{key} is parked in queue {name}, but its place is {item.place.name}"
         for group_key, group in pending.classes.items():
             yield from class_books(f"a class of queue {name}", group_key, group, pending)
-        first = min(candidates(pending), key=pending_key, default=None)
+        first = min(candidates(pending), key=pending.key, default=None)
         head = pending.head()
         if head is not first and not (pending.sticky and head is pending.preemptor):
             yield f"queue {name} has the head {called(head)}, but first in its order is {called(first)}"
@@ -276,9 +278,9 @@ def pending_books(engine: Engine) -> Iterator[str]:
             yield f"{key} is {item.place.name} in queue {item.queue}, which does not list it"
 
 
-def class_books(what: str, key: object, group: ShapeClass, pending: PendingQueue) -> Iterator[str]:
+def class_books(what: str, key: object, group: ShapeClass | UsageClass, pending: PendingQueue) -> Iterator[str]:
     """A class counts its members correctly, and lists only members of its own."""
-    members = [item for _, entry, item in group.members if item.entry == entry]
+    members = [item for _, entry, item in group.entries() if item.entry == entry]
     if group.size != len(members):
         yield f"{what} counts {group.size} members but has {len(members)}"
     if not members and group.parked is None:
@@ -345,6 +347,33 @@ def readiness(engine: Engine) -> Iterator[str]:
         yield f"{key} has unready pods but is not listed as such"
     for key in sorted(world.not_ready.keys() - wanted):
         yield f"{key} is listed as having unready pods but has none"
+
+
+def past_use(engine: Engine) -> Iterator[str]:
+    """Each LocalQueue has an account, which sums up its charges, and all that its workloads hold is counted."""
+    past, world = engine.world.past, engine.world
+    if past is None:
+        return
+    if past.accounts.keys() != world.local_queues.keys():
+        yield "the LocalQueues with past use are not the LocalQueues that exist"
+    pending: dict[str, dict[str, int]] = {}
+    for key, charge in past.charges.items():
+        if key not in world.items:
+            yield f"{key} has a charge but is not a known workload"
+        for resource, amount in charge.amounts:
+            of_queue = pending.setdefault(charge.local_queue, {})
+            of_queue[resource] = of_queue.get(resource, 0) + amount
+    for key, account in past.accounts.items():
+        if account.pending != pending.get(key, {}):
+            yield f"LocalQueue {key} does not sum up its charges"
+    holders = [item for item in world.items.values() if item.place is Place.HOLDING]
+    if past.holdings.keys() != {item.key for item in holders}:
+        yield "the workloads that count for past use are not the holders of quota"
+    for item in holders:
+        known, level = past.holdings.get(item.key), item.workload
+        counted = None if known is None else (known.held, known.local_queue, known.admitted)
+        if counted != (item.usage, level.local_queue, level.admitted_at is not None):
+            yield f"{item.key} counts for past use with another level than its own"
 
 
 def releases(engine: Engine) -> Iterator[str]:

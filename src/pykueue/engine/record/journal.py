@@ -15,7 +15,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact
 from pykueue.engine.record.checkpoint import Checkpoint, checkpoint, restore
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the format. Increment it with every change of facts, decisions or the checkpoint."""
 REMEDY: Final = "replay it with the pykueue that wrote it, or record a new one with --journal"
 

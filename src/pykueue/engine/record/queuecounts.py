@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from pykueue.base.struct import Frozen
 from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item, Shape
-from pykueue.engine.order import PendingKey, pending_key
+from pykueue.engine.order import PendingKey
 from pykueue.engine.placement import is_admissible
 from pykueue.engine.record.tally import Count, Holdings
 
@@ -93,7 +93,7 @@ class Counting:
             parked = not self.active or group.parked is not None
             self.add(key, entry[0], entry[2], parked, group.size)
             seen += 1
-            for _, number, item in list(group.members) if each else ():
+            for _, number, item in list(group.entries()) if each else ():
                 if item.entry == number:
                     self.split(item, parked)
                 seen += 1
@@ -107,7 +107,7 @@ class Counting:
         each = self.by_local_queue or self.group_of is not None
         for seen, item in enumerate(list(self.pending.parked.values()), start=1):
             parked = not self.active or item.key not in self.pending.aside
-            self.add(item.shape, pending_key(item), item, parked, 1)
+            self.add(item.shape, self.pending.key(item), item, parked, 1)
             if each:
                 self.split(item, parked)
             if seen % STEP == 0:

@@ -78,7 +78,7 @@ class Recent:
             if item is not None and isinstance(decision, Evict):
                 preemptions = Preemptions(engine) if preemptions is None else preemptions
                 noted = Noted(decision, item.workload.admitted_at, preemptions.by(decision.by))
-            elif item is not None and is_start(decision):
+            elif item is not None and is_start(decision) and not is_by_usage(engine, item.queue):
                 totals = item.shape.totals
                 self.starts.append(Start(item.key, item.queue, pending_key(item), totals, decision.at))
             self.keep(noted)
@@ -124,7 +124,10 @@ class Recent:
         return len(self.decisions.get(key, ())) > DECISIONS_MAX
 
     def overtakings(self, item: Item) -> Overtakings:
-        """Who started out of the queue of a pending workload although this one was ahead."""
+        """Who started out of the queue of a pending workload although this one was ahead.
+
+        Starts in usage-based queues are not remembered.
+        """
         mine, since = pending_key(item), waits_since(item)
         past = [one for one in self.starts if one.queue == item.queue and one.at >= since and one.order > mine]
         full = len(self.starts) == STARTS_MAX and self.starts[0].at > since
@@ -134,6 +137,12 @@ class Recent:
             tuple(one.key for one in islice(reversed(past), OVERTAKERS_MAX)),
             self.starts[0].at if full else None,
         )
+
+
+def is_by_usage(engine: Engine, name: str) -> bool:
+    """Whether past use, which changes all the time, comes first in the order of a ClusterQueue."""
+    queue = engine.queue(name)
+    return engine.options.admission_fair_sharing is not None and queue is not None and queue.usage_based
 
 
 def is_start(decision: Decision) -> bool:
