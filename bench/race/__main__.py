@@ -7,8 +7,12 @@ from types import FrameType
 from typing import Final
 
 from bench.race.contenders import (
+    FAIR,
+    FAIR_KUEUE,
+    FAIR_OURS,
     KUEUE,
     LIMITS,
+    MINE,
     NEW_LIMITS,
     OURS,
     OURS_ON_THEIRS,
@@ -19,7 +23,7 @@ from bench.race.contenders import (
     control_plane,
 )
 from bench.race.managermetrics import Said
-from bench.race.page import PAGE, write
+from bench.race.page import FAIR_PLACE, PAGE, write
 from bench.race.result import Result, middle, ratios
 from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape
 from bench.race.store import load, save
@@ -34,12 +38,18 @@ ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     BASELINE.name: ((LIMITS, OURS, OURS_ON_THEIRS, NEW_LIMITS), (OURS, LIMITS), (LIMITS, OURS, OURS_ON_THEIRS)),
     LARGE.name: ((OURS, LIMITS),),
 }
+FAIR_ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    QUICK.name: ((FAIR_KUEUE, FAIR_OURS), (FAIR_OURS, FAIR_KUEUE), (FAIR_KUEUE, FAIR_OURS)),
+    BASELINE.name: ((FAIR_KUEUE, FAIR_OURS), (FAIR_OURS, FAIR_KUEUE), (FAIR_KUEUE, FAIR_OURS)),
+    LARGE.name: ((FAIR_OURS, FAIR_KUEUE),),
+}
 
 
 def options(arguments: list[str]) -> Namespace:
     """Parse the command line."""
     parser = ArgumentParser(prog="python -m bench.race", description="Race Kueue on its own scalability harness.")
     parser.add_argument("--shape", choices=SHAPES, default=BASELINE.name, help="the load; quick is a tenth of baseline")
+    parser.add_argument("--fair", action="store_true", help="race full managers under fair sharing")
     parser.add_argument(
         "--only",
         action="append",
@@ -55,12 +65,20 @@ def options(arguments: list[str]) -> Namespace:
     asked = parser.parse_args(arguments)
     if asked.keep and asked.profile:
         parser.error("--keep: figures of a run that was looked at are not kept; leave out --profile")
+    names = entered(asked.fair)
+    if strangers := [name for name in asked.only or () if name not in names]:
+        parser.error(f"--only: {', '.join(strangers)}: not in this race; choose from {', '.join(names)}, or see --fair")
     return asked
 
 
-def plan(shape: Shape, only: list[str] | None, rounds: int | None) -> list[str]:
+def entered(fair: bool) -> list[str]:
+    """The contenders of a race, in the order of its tables."""
+    return [name for name in TITLES if (name in FAIR) == fair]
+
+
+def plan(shape: Shape, only: list[str] | None, rounds: int | None, fair: bool = False) -> list[str]:
     """The contenders in order; with several rounds they alternate, so that a noisy minute affects all of them."""
-    usual = ROUNDS[shape.name]
+    usual = (FAIR_ROUNDS if fair else ROUNDS)[shape.name]
     if only:
         usual = (tuple(dict.fromkeys(only)),) * len(usual)
     if rounds:
@@ -92,19 +110,18 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
 
 
 def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:
-    """Print one line per floor, for ours and for ours under Kueue's CRDs; returns whether all are met."""
+    """Print one line per floor, for each of ours; returns whether all are met."""
     by_name = {each.contender: each for each in results}
     rivals = [by_name[name] for name in RIVALS if name in by_name]
-    if OURS not in by_name or not rivals:
+    mine = [name for name in MINE if name in by_name]
+    if not mine or not rivals:
         print("\nno floor was judged: that takes ours and one of Kueue's")
         return True
     stale = [each.contender for each in rivals if each.contender not in fresh]
     if stale:
         print(f"\nnot of this run, and perhaps of a busier or quieter hour: {', '.join(stale)}")
     kept = True
-    for name in (OURS, OURS_ON_THEIRS):
-        if name not in by_name:
-            continue
+    for name in mine:
         print(f"\n{TITLES[name]}, {shape.name}: figure by figure against the better of {len(rivals)}")
         for ratio in ratios(by_name[name], rivals):
             print(ratio.line())
@@ -131,7 +148,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     try:
-        results = race(shape, plan(shape, asked.only, asked.rounds), date, asked.profile)
+        results = race(shape, plan(shape, asked.only, asked.rounds, asked.fair), date, asked.profile)
     except RaceError as error:
         print(error, file=sys.stderr)
         return 2
@@ -139,12 +156,13 @@ def main(arguments: list[str]) -> int:
         print("interrupted; everything that was started is stopped", file=sys.stderr)
         return 130
     fresh = frozenset(each.contender for each in results)
-    results += [old for name in TITLES if name not in fresh and (old := load(shape.name, name))]
-    results.sort(key=lambda each: list(TITLES).index(each.contender))
+    names = entered(asked.fair)
+    results += [old for name in names if name not in fresh and (old := load(shape.name, name))]
+    results.sort(key=lambda each: names.index(each.contender))
     print(f"\n{figures(results, fresh)}\n{where_it_goes(results)}")
     kept = judge(results, fresh, shape)
     if asked.keep:
-        write(shape, results, fresh, date)
+        write(FAIR_PLACE if asked.fair else shape.name, results, fresh, date)
     return 0 if kept or shape is QUICK else 1
 
 

@@ -1,69 +1,72 @@
-"""The contenders: Kueue's minimal manager with two client limits, and ours under two sets of CRDs."""
+"""The contenders: Kueue's minimal manager with several client limits, ours under two sets of CRDs, and both in full."""
 
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
+from bench.race.scripts import (
+    CONFIGURATION,
+    KUEUE_OPTIONS,
+    OUR_FULL_OPTIONS,
+    OUR_OPTIONS,
+    SHIPPED,
+    fair,
+    script,
+)
+from pykueue.base.clock import SystemClock
 from pykueue.base.struct import Frozen
+from pykueue.kube.certmaking import renewed
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 WORK: Final = ROOT / "build" / "race"
 
 KUEUE, LIMITS, NEW_LIMITS, OURS, OURS_ON_THEIRS = "kueue", "kueue-limits", "kueue-new-limits", "ours", "ours-kueue-crds"
-RIVALS: Final = (KUEUE, LIMITS, NEW_LIMITS)
+FAIR_KUEUE, FAIR_OURS = FAIR = "kueue-fair", "ours-fair"
+MINE: Final = (OURS, OURS_ON_THEIRS, FAIR_OURS)
+RIVALS: Final = (KUEUE, LIMITS, NEW_LIMITS, FAIR_KUEUE)
 TITLES: Final = {
     KUEUE: "Kueue as it stands",
     LIMITS: "Kueue with its default client limits",
     NEW_LIMITS: "Kueue with the client limits of 0.20",
     OURS: "pykueue",
     OURS_ON_THEIRS: "pykueue on Kueue's CRDs",
+    FAIR_KUEUE: "full Kueue, fair sharing",
+    FAIR_OURS: "full pykueue, fair sharing",
 }
 
 MINIMAL: Final = "test/performance/scheduler/minimalkueue"
 HARNESS_LIMITS: Final = (50, 100)
 """Requests a second, and bursts, of the harness's own manager."""
-CLIENT_LIMITS: Final = {LIMITS: (300, 500), NEW_LIMITS: (1000, 1000)}
-"""The defaults of Kueue's Configuration, until 0.19 and from 0.20 on."""
+FULL: Final = "cmd/kueue"
+PLAIN_METRICS: Final = {
+    '\t"sigs.k8s.io/controller-runtime/pkg/metrics/filters"\n': "",
+    "SecureServing:  true,\n": "SecureServing:  false,\n",
+    "\t\tFilterProvider: filters.WithAuthenticationAndAuthorization,\n": "",
+    'metricsCertPath := "/etc/kueue/metrics/certs"\n': "metricsCertPath := cfg.Webhook.CertDir\n",
+}
+"""Edits of full Kueue: the harness reads metrics over http, and has no certificate for them in that folder."""
 
-# The harness passes minimalkueue's flags; ours gets the relevant ones as a Configuration.
-WRAPPER: Final = """\
-#!/bin/sh
-# Takes the flags that Kueue's harness gives its minimal manager, and becomes ours.
-set -eu
-port=0
-while [ $# -gt 0 ]; do
-    case $1 in
-        --kubeconfig) kubeconfig=$2; shift ;;
-        --kubeconfig=*) kubeconfig=${{1#*=}} ;;
-        --metricsPort) port=$2; shift ;;
-        --metricsPort=*) port=${{1#*=}} ;;
-    esac
-    shift
-done
-folder=$(dirname "$kubeconfig")
-cd {root}
-cat >"$folder/configuration.yaml" <<END
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-  resourceNamespace: default
-metrics:
-  bindAddress: :$port
-health:
-  healthProbeBindAddress: "0"
-END
-exec {python} manager --kubeconfig "$kubeconfig" --config "$folder/configuration.yaml" \\
-    --controllers '*,-jobs,-webhooks' --no-metrics-secure --log-level warning >"$folder/manager.log" 2>&1
-"""
+
+def limits(qps: int, burst: int) -> dict[str, str]:
+    """Edits of minimal Kueue: other client limits."""
+    changes = zip(("QPS", "Burst"), HARNESS_LIMITS, (qps, burst), strict=True)
+    return {f"kubeConfig.{field} = {old}\n": f"kubeConfig.{field} = {new}\n" for field, old, new in changes}
+
+
+REBUILT: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    LIMITS: (MINIMAL, limits(300, 500)),
+    NEW_LIMITS: (MINIMAL, limits(1000, 1000)),
+    FAIR_KUEUE: (FULL, PLAIN_METRICS),
+}
+"""The package and the edits of each Kueue that is rebuilt. The limits are the defaults of Kueue's Configuration, until
+0.19 and from 0.20 on."""
 
 
 class Contender(Frozen):
@@ -96,27 +99,25 @@ def control_plane() -> Built:
     return Built(str(folder), str((folder / "kueue").resolve()))
 
 
-def patched(source: str, limits: tuple[int, int]) -> str:
-    """Minimal Kueue's main file with other client limits."""
-    for field, old, new in zip(("QPS", "Burst"), HARNESS_LIMITS, limits, strict=True):
-        line = f"kubeConfig.{field} = {old}\n"
-        if source.count(line) != 1:
-            raise ValueError(
-                f"{MINIMAL}/main.go: holds {line.strip()!r} {source.count(line)} times, not once; see HARNESS_LIMITS"
-            )
-        source = source.replace(line, f"kubeConfig.{field} = {new}\n")
+def patched(source: str, edits: Mapping[str, str], file: str) -> str:
+    """A file of Kueue's with other lines."""
+    for old, new in edits.items():
+        if source.count(old) != 1:
+            raise ValueError(f"{file}: holds {old.strip()!r} {source.count(old)} times, not once; see REBUILT")
+        source = source.replace(old, new)
     return source
 
 
-def with_limits(tree: Path, name: str) -> Path:
-    """Minimal Kueue rebuilt with the client limits of this contender; the source tree is unchanged."""
-    made = WORK / "bin" / f"{tree.name}-{name}" / "minimalkueue"
+def rebuilt(tree: Path, name: str) -> Path:
+    """The Kueue of this contender, rebuilt with its edits; the source tree is unchanged."""
+    package, edits = REBUILT[name]
+    made = WORK / "bin" / f"{tree.name}-{name}" / Path(package).name
     if not made.exists():
         print(f"building {TITLES[name]}", flush=True)
         made.parent.mkdir(parents=True, exist_ok=True)
-        main = tree / MINIMAL / "main.go"
+        main = tree / package / "main.go"
         scratch = made.parent / "main.go"
-        scratch.write_text(patched(main.read_text(), CLIENT_LIMITS[name]))
+        scratch.write_text(patched(main.read_text(), edits, f"{package}/main.go"))
         # The compiler reads the scratch file instead of the one in the tree.
         overlay = made.parent / "overlay.json"
         overlay.write_bytes(msgspec.json.encode({"Replace": {str(main): str(scratch)}}))
@@ -130,7 +131,7 @@ def with_limits(tree: Path, name: str) -> Path:
             str(overlay),
             "-o",
             str(made),
-            f"./{MINIMAL}",
+            f"./{package}",
         ]
         subprocess.run(command, check=True, cwd=tree)
     return made
@@ -164,12 +165,29 @@ def our_crds() -> Path:
     return folder
 
 
-def wrapper(profile: bool) -> Path:
-    """An executable that the harness starts as minimal Kueue, and that executes our manager."""
-    path = WORK / "bin" / "pykueue"
-    path.parent.mkdir(parents=True, exist_ok=True)
+def certificates() -> Path:
+    """A folder with a new certificate for Kueue's webhooks, and its key."""
+    folder = WORK / "certificates"
+    folder.mkdir(parents=True, exist_ok=True)
+    bundle = renewed(None, ("localhost",), SystemClock().now())
+    (folder / "tls.crt").write_bytes(bundle.certificate)
+    (folder / "tls.key").touch(mode=0o600)
+    (folder / "tls.key").write_bytes(bundle.key)
+    return folder
+
+
+def wrapper(name: str, tree: Path, profile: bool) -> Path:
+    """An executable that the harness starts as minimal Kueue, and that executes the manager of this contender."""
     module = '-m bench.race.sample "$folder/profile.txt"' if profile else "-m pykueue"
-    path.write_text(WRAPPER.format(root=shlex.quote(str(ROOT)), python=f"{shlex.quote(sys.executable)} {module}"))
+    command = f"{shlex.quote(sys.executable)} {module} manager"
+    configuration, options = CONFIGURATION, OUR_OPTIONS
+    if name in FAIR:
+        configuration, options = fair(yaml.safe_load((tree / SHIPPED).read_text()), certificates()), OUR_FULL_OPTIONS
+    if name == FAIR_KUEUE:
+        command, options = shlex.quote(str(rebuilt(tree, name))), KUEUE_OPTIONS
+    path = WORK / "bin" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script(ROOT, configuration, command, options))
     path.chmod(0o755)
     return path
 
@@ -182,11 +200,11 @@ def contenders(names: list[str], built: Built, profile: bool = False) -> list[Co
     for name in names:
         if name == KUEUE:
             found.append(Contender(name, str(tree / "bin" / "minimalkueue"), theirs))
-        elif name in CLIENT_LIMITS:
-            found.append(Contender(name, str(with_limits(tree, name)), theirs))
+        elif name in (LIMITS, NEW_LIMITS):
+            found.append(Contender(name, str(rebuilt(tree, name)), theirs))
         else:
-            crds = str(our_crds()) if name == OURS else theirs
-            found.append(Contender(name, str(wrapper(profile)), crds))
+            crds = str(our_crds()) if name in (OURS, FAIR_OURS) else theirs
+            found.append(Contender(name, str(wrapper(name, tree, profile)), crds))
     for each in found:
         assert os.access(each.executable, os.X_OK), f"{each.executable}: is not there; run controlplane/build kueue"
     return found

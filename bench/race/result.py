@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-from bench.race.contenders import OURS, OURS_ON_THEIRS
+from bench.race.contenders import FAIR_OURS, OURS, OURS_ON_THEIRS
 from bench.race.managermetrics import Said
-from bench.race.shapes import BASELINE, LARGE
+from bench.race.shapes import BASELINE, LARGE, SHAPES
 from pykueue.base.struct import Frozen
 
 MILLI: Final = 1000
@@ -128,19 +128,31 @@ FIGURES: Final[Mapping[str, Callable[[Result], float]]] = {
     "manager CPU": lambda result: result.manager,
     "manager memory": lambda result: result.memory,
 }
-FLOORS: Final[Mapping[tuple[str, str], tuple[tuple[float, float], ...]]] = {
-    (BASELINE.name, OURS): ((0.60, 0.50), (0.58, 0.50), (0.40, 0.25), (0.36, 0.25)),
-    (BASELINE.name, OURS_ON_THEIRS): ((0.75, 0.65), (0.78, 0.70), (0.42, 0.30), (0.36, 0.25)),
-    (LARGE.name, OURS): ((0.75, 0.50), (0.75, 0.60), (0.53, 0.30), (0.25, 0.15)),
+Limits = tuple[tuple[float, float] | None, ...]
+NO_LONGER: Final = (1.0, 1.0)
+FAIR_LIMITS: Final[Limits] = ((0.70, 0.50), None, (0.50, 0.25), None, None)
+FLOORS: Final[Mapping[tuple[str, str], Limits]] = {
+    (BASELINE.name, OURS): ((0.60, 0.50), (0.58, 0.50), (0.40, 0.25), (0.36, 0.25), NO_LONGER),
+    (BASELINE.name, OURS_ON_THEIRS): ((0.75, 0.65), (0.78, 0.70), (0.42, 0.30), (0.36, 0.25), NO_LONGER),
+    (LARGE.name, OURS): ((0.75, 0.50), (0.75, 0.60), (0.53, 0.30), (0.25, 0.15), NO_LONGER),
+    **{(shape, FAIR_OURS): FAIR_LIMITS for shape in SHAPES},
 }
-"""The floor and the aim of each figure above, by shape and contender."""
-USUAL: Final = ((0.75, 0.50), (0.70, 0.50), (0.50, 0.25), (0.50, 0.25))
+"""The floor and the aim of each figure above, and of the wait of every class, by shape and contender; or neither."""
+USUAL: Final[Limits] = ((0.75, 0.50), (0.70, 0.50), (0.50, 0.25), (0.50, 0.25), NO_LONGER)
 """Those of all other shapes and contenders, of which the smallest shape is also the noisiest."""
 
 
-def admission_floor(name: str) -> Floor:
-    """The floor of one class: its workloads wait no longer than with the rival."""
-    return Floor(f"admission, {name}", 1.0, 1.0, lambda result: result.classes[name].admission)
+def floors(ours: Result) -> list[Floor]:
+    """The floors of a result; those of all classes are the same."""
+    *limits, waiting = FLOORS.get((ours.shape, ours.contender), USUAL)
+    chosen = [(*entry, limit) for entry, limit in zip(FIGURES.items(), limits, strict=True)]
+    chosen += [(f"admission, {name}", admission(name), waiting) for name in ours.classes]
+    return [Floor(name, *limit, figure) for name, figure, limit in chosen if limit is not None]
+
+
+def admission(name: str) -> Callable[[Result], float]:
+    """The mean wait of a class, of any result."""
+    return lambda result: result.classes[name].admission
 
 
 class Ratio(Frozen):
@@ -178,11 +190,8 @@ def number(floor: Floor, value: float) -> str:
 def ratios(ours: Result, rivals: Iterable[Result]) -> list[Ratio]:
     """Each floor, compared with the better rival in that figure."""
     against = list(rivals)
-    chosen = zip(FIGURES.items(), FLOORS.get((ours.shape, ours.contender), USUAL), strict=True)
-    floors = [Floor(name, at_most, aim, figure) for (name, figure), (at_most, aim) in chosen]
-    floors += [admission_floor(name) for name in ours.classes]
     found = []
-    for floor in floors:
+    for floor in floors(ours):
         best = min(against, key=floor.figure)
         found.append(Ratio(floor, floor.figure(ours), floor.figure(best), best.contender))
     return found

@@ -9,22 +9,29 @@ import msgspec
 import pytest
 import yaml
 
-from bench.race.__main__ import judge, plan
+from bench.race.__main__ import entered, judge, options, plan
 from bench.race.contenders import (
+    FAIR_KUEUE,
+    FAIR_OURS,
     KUEUE,
     LIMITS,
+    MINE,
     OURS,
     OURS_ON_THEIRS,
-    WRAPPER,
+    PLAIN_METRICS,
+    RIVALS,
+    TITLES,
+    limits,
     patched,
     split,
     without_conversion,
 )
 from bench.race.managermetrics import DROPPED, DUMP, LOST, Said, last_page, said
-from bench.race.page import FILE, marks, replaced
+from bench.race.page import FAIR_PLACE, FILE, marks, replaced
 from bench.race.processes import TICK, read_busy, read_peak, read_stat
 from bench.race.requests import Tally, counted, read_page, writes
 from bench.race.result import Class, Result, middle, ratios, read_classes
+from bench.race.scripts import CONFIGURATION, KUEUE_OPTIONS, OUR_OPTIONS, fair, script
 from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape, Size, cut, size
 from bench.race.tables import figures, where_it_goes
 
@@ -194,6 +201,13 @@ def test_no_class_may_wait_longer_than_with_the_rival() -> None:
     ]
 
 
+def test_under_fair_sharing_the_wall_and_the_manager_have_floors() -> None:
+    slower = {name: Class(each.count, each.admission * 2, 0) for name, each in CLASSES.items()}
+    rival = result(FAIR_KUEUE, wall=14.5, manager=3.9)
+    found = ratios(result(FAIR_OURS, classes=slower, memory=2**40), [rival])
+    assert [(ratio.floor.name, ratio.ok) for ratio in found] == [("wall", True), ("manager CPU", False)]
+
+
 def test_a_result_of_an_earlier_run_is_marked() -> None:
     table = figures([result(KUEUE), result(OURS)], frozenset({OURS}))
     assert "Kueue as it stands (earlier run of 2026-01-31)" in table
@@ -215,13 +229,26 @@ MAIN_GO = "\tkubeConfig.QPS = 50\n\tkubeConfig.Burst = 100\n"
 
 
 def test_the_client_limits_are_replaced() -> None:
-    assert patched(MAIN_GO, (300, 500)) == "\tkubeConfig.QPS = 300\n\tkubeConfig.Burst = 500\n"
+    assert patched(MAIN_GO, limits(300, 500), "main.go") == "\tkubeConfig.QPS = 300\n\tkubeConfig.Burst = 500\n"
+
+
+def test_the_metrics_of_full_kueue_are_served_without_tls() -> None:
+    source = "\n".join(
+        [
+            '\t"sigs.k8s.io/controller-runtime/pkg/metrics/filters"',
+            "\t\tSecureServing:  true,",
+            "\t\tFilterProvider: filters.WithAuthenticationAndAuthorization,",
+            '\tmetricsCertPath := "/etc/kueue/metrics/certs"\n',
+        ]
+    )
+    found = patched(source, PLAIN_METRICS, "main.go")
+    assert found == "\t\tSecureServing:  false,\n\tmetricsCertPath := cfg.Webhook.CertDir\n"
 
 
 @pytest.mark.parametrize("source", ["", MAIN_GO * 2], ids=["not there", "there twice"])
-def test_limits_that_cannot_be_replaced_are_an_error(source: str) -> None:
-    with pytest.raises(ValueError, match=r"kubeConfig\.QPS = 50"):
-        patched(source, (300, 500))
+def test_lines_that_cannot_be_replaced_are_an_error(source: str) -> None:
+    with pytest.raises(ValueError, match=r"main\.go: holds 'kubeConfig\.QPS = 50'"):
+        patched(source, limits(300, 500), "main.go")
 
 
 def test_crds_are_split_without_their_conversion() -> None:
@@ -245,14 +272,31 @@ def test_crds_are_split_without_their_conversion() -> None:
     ],
 )
 def test_the_wrapper_turns_the_flags_of_the_harness_into_ours(tmp_path: Path, flags: list[str]) -> None:
-    script = tmp_path / "pykueue"
-    script.write_text(WRAPPER.format(root=tmp_path, python="echo"))
-    subprocess.run(["/bin/sh", script, *(flag.format(tmp_path) for flag in flags)], check=True)
+    run(tmp_path, script(tmp_path, CONFIGURATION, "echo manager", OUR_OPTIONS), flags)
     configuration = yaml.safe_load((tmp_path / "configuration.yaml").read_text())
-    assert configuration["metrics"]["bindAddress"] == ":4711"
+    assert configuration["metrics"]["bindAddress"] == "127.0.0.1:4711"
     assert configuration["leaderElection"]["leaderElect"] is True
     said = (tmp_path / "manager.log").read_text()
     assert said.startswith(f"manager --kubeconfig {tmp_path}/kubeconfig --config {tmp_path}/configuration.yaml ")
+
+
+def run(folder: Path, text: str, flags: list[str]) -> None:
+    path = folder / "manager"
+    path.write_text(text)
+    subprocess.run(["/bin/sh", path, *(flag.format(folder) for flag in flags)], check=True)
+
+
+def test_full_managers_get_the_shipped_configuration_with_fair_sharing(tmp_path: Path) -> None:
+    shipped = {"clientConnection": {"qps": 300}, "webhook": {"port": 9443}, "integrations": {"frameworks": ["pod"]}}
+    flags = ["--kubeconfig", "{}/kubeconfig", "--metricsPort", "4711"]
+    run(tmp_path, script(tmp_path, fair(shipped, tmp_path / "made"), "echo", KUEUE_OPTIONS), flags)
+    configuration = yaml.safe_load((tmp_path / "configuration.yaml").read_text())
+    assert configuration["clientConnection"] == {"qps": 300}
+    assert configuration["integrations"]["frameworks"] == ["batch/job"], "the harness's cluster has no other kinds"
+    assert configuration["webhook"] == {"host": "127.0.0.2", "port": 4711, "certDir": str(tmp_path / "made")}
+    assert configuration["metrics"]["bindAddress"] == "127.0.0.1:4711"
+    strategies = configuration["fairSharing"]["preemptionStrategies"]
+    assert strategies == ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +310,23 @@ def test_the_wrapper_turns_the_flags_of_the_harness_into_ours(tmp_path: Path, fl
 )
 def test_who_runs(shape: Shape, only: list[str] | None, rounds: int | None, order: list[str]) -> None:
     assert plan(shape, only, rounds) == order
+
+
+def test_under_fair_sharing_full_managers_alternate() -> None:
+    order = plan(QUICK, None, None, fair=True)
+    assert order == [FAIR_KUEUE, FAIR_OURS, FAIR_OURS, FAIR_KUEUE, FAIR_KUEUE, FAIR_OURS]
+
+
+def test_each_contender_is_in_one_race_and_is_ours_or_a_rival() -> None:
+    assert sorted(entered(fair=False) + entered(fair=True)) == sorted(TITLES) == sorted(MINE + RIVALS)
+    assert set(plan(BASELINE, None, None, fair=True)) == set(entered(fair=True))
+
+
+def test_a_contender_of_the_other_race_cannot_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert options(["--fair", "--only", FAIR_OURS]).only == [FAIR_OURS]
+    with pytest.raises(SystemExit):
+        options(["--fair", "--only", OURS])
+    assert "--only: ours: not in this race; choose from kueue-fair, ours-fair" in capsys.readouterr().err
 
 
 def test_in_a_hurry_ours_and_the_better_rival_run_three_times_each_in_turns() -> None:
@@ -285,9 +346,9 @@ def test_a_page_without_a_place_is_an_error() -> None:
         replaced("Words.", "quick", "new")
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_page_has_a_place_for_each_load(shape: str) -> None:
-    assert replaced(FILE.read_text(), shape, "new")
+@pytest.mark.parametrize("place", [*SHAPES, FAIR_PLACE])
+def test_the_page_has_a_place_for_each_load_and_for_fair_sharing(place: str) -> None:
+    assert replaced(FILE.read_text(), place, "new")
 
 
 def test_one_missed_floor_is_a_defeat_and_old_rivals_are_named(capsys: pytest.CaptureFixture[str]) -> None:
