@@ -458,7 +458,10 @@ class FairMachine(EngineMachine):
         """Victims stop, preemptors start, and that comes to an end: nobody is evicted in turn for ever."""
         for _ in range(CYCLES_MAX):
             self.decide_until_quiet()
-            leaving = [key for key, one in self.store.items() if one.evicted is not None and one.admission is not None]
+            places = {item.key: item.place for item in self.engine.items()}
+            leaving = [
+                key for key, one in self.store.items() if one.evicted is not None and places[key] is Place.HOLDING
+            ]
             if not leaving:
                 return
             for key in leaving:
