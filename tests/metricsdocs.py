@@ -9,8 +9,6 @@ from tests.storyfile import ROOT
 
 PAGE: Final = ROOT / "docs/metrics.md"
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "kueue_cluster_queue_weighted_share": "fair sharing is not supported",
-    "kueue_cohort_weighted_share": "fair sharing is not supported",
     "kueue_pod_scheduling_gate_removal_seconds": "pods as a kind of job are not supported",
     "multikueue_workloads_dispatched_total": "MultiKueue is not supported",
     "multikueue_workloads_admitted_total": "MultiKueue is not supported",
@@ -28,7 +26,9 @@ def labels_of(family: Family) -> str:
 def table(shown: Iterable[Family]) -> str:
     """A table of families."""
     head = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |"]
-    rows = [f"| `{one.name}` | {one.kind.value} | {labels_of(one)} | {one.help} |" for one in shown]
+    rows = [
+        f"| `{one.name}` | {one.kind.value} | {labels_of(one)} | {one.help.replace(chr(10), ' ')} |" for one in shown
+    ]
     return "\n".join([*head, *rows])
 
 

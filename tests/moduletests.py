@@ -117,6 +117,7 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "engine/learn.py": ("tests/scenarios", "every fact of a story"),
     "engine/lifecycle.py": ("tests/scenarios", "stories of checks, evictions, timeouts and requeueing"),
     "engine/placement.py": ("tests/scenarios", "every workload of a story"),
+    "engine/record/sharetree.py": ("tests/engine/record/test_sharecauses.py", "the sentences of every case"),
     "jobs/admit_batch.py": ("tests/jobs/test_admit.py", "the rules of Jobs"),
     "jobs/admit_topology.py": ("tests/jobs/test_admit.py", "the rules of topology annotations"),
     "jobs/match.py": ("tests/jobs/test_plan.py", "which Workload is a job's"),

@@ -20,6 +20,7 @@ RUN = {
     "README.md": "test_the_readme_works",
     "docs/dashboard.md": "test_the_page_of_the_dashboard_works",
     "docs/doctor.md": "test_the_page_of_the_doctor_works",
+    "docs/fairness.md": "test_a_short_guide_works",
     "docs/local.md": "test_the_guide_to_one_machine_works_for_a_user",
     "docs/provisioning.md": "test_the_guide_to_provisioning_shows_every_stage",
     "docs/reports.md": "test_the_guide_to_reports_works",
@@ -37,6 +38,7 @@ RUN = {
 }
 """Pages whose blocks, except those in PARSED, are run in order by the test of this name."""
 SHORT_GUIDES = {
+    "docs/fairness.md": ("18 of 18 workloads finished", "whose share of the"),
     "docs/start/first-job.md": ("hello", "can never start: asks for 1k cpu"),
     "docs/start/from-kueue.md": ("Nothing found", "3 of 3 workloads finished"),
     "docs/tasks/job-kinds.md": ("all 8 tasks succeeded", "of 40 pods at a time", "within ten minutes"),
@@ -49,6 +51,7 @@ SHORT_GUIDES = {
 }
 """Guides that need one server or none, with what they print."""
 QUICK_GUIDES = (
+    "docs/fairness.md",
     "docs/start/from-kueue.md",
     "docs/tasks/ready-pods.md",
     "docs/tasks/shared-quota.md",

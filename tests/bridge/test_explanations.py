@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from pykueue.api.explanations import Names, QueueExplanation, SparedCandidates, WorkloadExplanation
+from pykueue.api.explanations import (
+    Names,
+    QueueExplanation,
+    ShareExplanation,
+    ShareStanding,
+    SparedCandidates,
+    WorkloadExplanation,
+)
 from pykueue.bridge.explanations import (
     named_queue,
     named_workload,
@@ -13,7 +20,7 @@ from pykueue.bridge.explanations import (
 )
 from pykueue.engine.decisions import PodsNotReady, Wait, WaitReason
 from pykueue.engine.facts import Seen
-from pykueue.engine.model import Cohort, LocalQueue, Namespace, Options, PodsReadyOptions, Workload
+from pykueue.engine.model import Cohort, LocalQueue, Namespace, Options, PodsReadyOptions, ShareStrategy, Workload
 from tests.engine.record.explained import System, queue
 
 
@@ -161,3 +168,21 @@ def test_amounts_are_quantities(system: System) -> None:
     assert (row.limited_by, row.obstacle) == ("Cohort all", "Short")
     (quota,) = queue_answer(system).quota
     assert (quota.borrowed, quota.most) == ("3", "8")
+
+
+def test_shares_are_numbers_for_programs_and_sentences_for_people() -> None:
+    fair = Options(fair_sharing=(ShareStrategy.FINAL, ShareStrategy.INITIAL))
+    made = System(queue("main", 2, cohort="all"), queue("other", 2, cohort="all", weight=0.5), options=fair)
+    for number in range(2):
+        made.submit(f"m{number}", "main", 1)
+        made.submit(f"o{number}", "other", 1)
+    made.submit("first", "main", 1)
+    made.submit("waits", "other", 1)
+    answer = told(made, "waits")
+    assert answer.share == ShareExplanation(ShareStanding("ClusterQueue", "other", 0, "0.5"), 500, ("main",))
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=WorkloadExplanation) == answer
+    assert "share: ClusterQueue other has 0 (weight 0.5), and would have 0.5 with it" in str(answer.tree)
+    about = queue_explanation(made.queue("other"))
+    assert about.share == ShareStanding("ClusterQueue", "other", 0, "0.5")
+    assert about.siblings == (ShareStanding("ClusterQueue", "main", 0, "1"),)
+    assert told(made, "m0").share is None, "only pending workloads have one"

@@ -12,8 +12,18 @@ from pykueue.base.units import Instant
 from pykueue.bridge import inbound, statuses
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Synced
-from pykueue.engine.model import AdmissionFairSharing, Check, Flavor, Namespace, Options, PodSet, Thing, Workload
-from pykueue.kube.port import LOCAL_QUEUES
+from pykueue.engine.model import (
+    AdmissionFairSharing,
+    Check,
+    Flavor,
+    Namespace,
+    Options,
+    PodSet,
+    ShareStrategy,
+    Thing,
+    Workload,
+)
+from pykueue.kube.port import COHORTS, LOCAL_QUEUES
 from tests import builders
 from tests.builders import made
 
@@ -45,6 +55,9 @@ def cluster_queue(status: dict[str, Any] | None = None, *, deleted: bool = False
 def local_queue(status: dict[str, Any] | None = None, **spec: Any) -> LocalQueue:
     asked = {"clusterQueue": "main", **spec}
     return decode_as(LocalQueue, made(LOCAL_QUEUES, "door", "team", {"generation": 1}, spec=asked, status=status or {}))
+
+
+FAIR = Options(fair_sharing=(ShareStrategy.FINAL,))
 
 
 def engine_with(*things: Thing, flavors: tuple[str, ...] = ("spot", "dear"), options: Options | None = None) -> Engine:
@@ -239,11 +252,55 @@ def test_a_status_has_room_for_so_many_flavors() -> None:
     assert len(found) == 64
 
 
-def test_a_share_is_left_over_from_a_time_when_sharing_was_fair() -> None:
-    cohort: Tree = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "all"}}
-    assert statuses.cohort(decode_as(Cohort, cohort)) == {}
-    cohort["status"] = {"fairSharing": {"weightedShare": 7}}
-    assert statuses.cohort(decode_as(Cohort, cohort)) == {"fairSharing": None}
+def cohort(share: int | None = None, **spec: Any) -> Cohort:
+    status: Tree = {} if share is None else {"fairSharing": {"weightedShare": share}}
+    return decode_as(Cohort, made(COHORTS, "mine", spec=spec, status=status))
+
+
+def test_without_fair_sharing_a_share_is_removed() -> None:
+    assert statuses.cohort(cohort(), engine_with()) == {}
+    assert statuses.cohort(cohort(7), engine_with()) == {"fairSharing": None}
+
+
+def cpu_of_spot(quota: str) -> list[Any]:
+    flavors = [{"name": "spot", "resources": [{"name": "cpu", "nominalQuota": quota}]}]
+    return [{"coveredResources": ["cpu"], "flavors": flavors}]
+
+
+@pytest.mark.parametrize(
+    ("weight", "share"),
+    [
+        pytest.param("1", 167, id="rounded up"),
+        pytest.param("2", 84, id="by weight"),
+        pytest.param("0", 2**63 - 1, id="infinite"),
+    ],
+)
+def test_shares_are_written_under_fair_sharing(weight: str, share: int) -> None:
+    sharing: dict[str, Any] = {"fairSharing": {"weight": weight}}
+    seen, above = cluster_queue(cohortName="mine", **sharing), cohort(parentName="all", **sharing)
+    lender = builders.cluster_queue("lender", cohortName="all", resourceGroups=cpu_of_spot("5"))
+    engine = engine_with(
+        inbound.cluster_queue(seen),
+        inbound.cluster_queue(decode_as(ClusterQueue, lender)),
+        inbound.cohort(above),
+        inbound.local_queue(local_queue()),
+        workload("w", 3500, 1),
+        options=FAIR,
+    )
+    found = statuses.cluster_queue(seen, engine, NOW)
+    assert found["fairSharing"] == {"weightedShare": share}
+    assert statuses.cohort(above, engine) == {"fairSharing": {"weightedShare": share}}
+    assert statuses.cohort(cohort(share, parentName="all", **sharing), engine) == {}
+    again = cluster_queue({"fairSharing": {"weightedShare": share}}, cohortName="mine", **sharing)
+    assert "fairSharing" not in statuses.cluster_queue(again, engine, NOW)
+
+
+def test_without_a_cohort_or_a_parent_the_share_is_zero() -> None:
+    seen, root = cluster_queue(), cohort()
+    engine = engine_with(inbound.cluster_queue(seen), inbound.cohort(root), options=FAIR)
+    assert statuses.cluster_queue(seen, engine, NOW)["fairSharing"] == {"weightedShare": 0}
+    assert statuses.cohort(root, engine) == {"fairSharing": {"weightedShare": 0}}
+    assert statuses.cohort(root, engine_with(options=FAIR)) == {}, "the engine does not know it yet"
 
 
 def test_a_check_that_is_ours_to_make_says_that_it_is_not_made() -> None:

@@ -30,7 +30,8 @@ VALUES: Mapping[str, object] = {
     "spec.fairSharing.weight": "0",
 }
 """What stands at a path that wants more than a text."""
-ROWS = [(kind, path, row) for table in (UNBUILT, IDLE) for kind, rows in table.items() for path, row in rows.items()]
+TABLES = (UNBUILT, IDLE)
+ROWS = [(kind, path, row) for table in TABLES for kind, rows in table.items() for path, row in rows.items()]
 CASES = [pytest.param(kind, path, row, id=f"{kind} {path}") for kind, path, row in ROWS]
 ONE_VALUE = [pytest.param(kind, path, row, id=f"{kind} {path}") for kind, path, row in ROWS if row.only is not None]
 
@@ -61,8 +62,15 @@ def seen(kind: str, tree: object) -> object:
 @pytest.mark.parametrize(("kind", "path", "row"), CASES)
 def test_a_row_is_told_with_its_place(kind: str, path: str, row: Row) -> None:
     tree = asking(path, row.only or VALUES.get(path, "x"))
-    (sentence,) = (*unbuilt(kind, seen(kind, tree)), *idle(kind, seen(kind, tree)))
+    (sentence,) = (*unbuilt(kind, seen(kind, tree)), *idle(kind, seen(kind, tree), fair_sharing=False))
     assert sentence == f"{path.replace('[]', '[1]')}: {row.sentence}"
+
+
+@pytest.mark.parametrize(("kind", "notes"), [("ClusterQueue", 0), ("Cohort", 0), ("LocalQueue", 1)])
+def test_under_fair_sharing_weights_have_an_effect(kind: str, notes: int) -> None:
+    tree = asking("spec.fairSharing.weight", "2")
+    assert len(idle(kind, seen(kind, tree), fair_sharing=True)) == notes
+    assert len(idle(kind, seen(kind, tree), fair_sharing=False)) == 1
 
 
 def test_pods_that_only_count_themselves_ask_for_nothing() -> None:
@@ -89,7 +97,7 @@ def test_another_value_asks_for_nothing(kind: str, path: str, row: Row) -> None:
 )
 def test_an_ordinary_object_asks_for_nothing(kind: str, tree: Tree) -> None:
     thing = tree if kind == "AdmissionCheck" else seen(kind, tree)
-    assert (unbuilt(kind, thing), idle(kind, thing)) == ((), ())
+    assert (unbuilt(kind, thing), idle(kind, thing, fair_sharing=False)) == ((), ())
 
 
 def test_empty_fields_ask_for_nothing() -> None:

@@ -241,6 +241,46 @@ async def test_what_is_borrowed_is_said_in_a_cohort() -> None:
         assert usage == {"name": "cpu", "total": "3500m", "borrowed": "1500m"}
 
 
+FAIR = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
+"""
+
+
+async def test_shares_follow_usage_and_quota() -> None:
+    manager = Running(read_configuration(FAIR))
+    manager.queues("borrower", cpu="1", cohort="team")
+    manager.queues("lender", cpu="7", cohort="all")
+    manager.store.put(COHORTS, "team", spec={"parentName": "all"})
+    manager.store.put(COHORTS, "all", spec={})
+
+    def shares() -> list[object]:
+        nodes = [(CLUSTER_QUEUES, "borrower"), (CLUSTER_QUEUES, "lender"), (COHORTS, "team"), (COHORTS, "all")]
+        return [manager.store.at(*node).get("status", {}).get("fairSharing", {}).get("weightedShare") for node in nodes]
+
+    async with running(manager):
+        await manager.clock.advance(2)
+        assert shares() == [0, 0, 0, 0]
+        manager.store.writes.clear()
+        manager.workload("large", "borrower", cpu="3")
+        await manager.clock.advance(2)
+        assert shares() == [250, 0, 250, 0]
+        assert [write.name for write in manager.store.written("Cohort")] == ["team"]
+        manager.store.store(CLUSTER_QUEUES, cluster_queue("lender", "9", {"finalizers": OURS}, cohortName="all"))
+        await manager.clock.advance(2)
+        assert shares() == [200, 0, 200, 0]
+        manager.store.put(COHORTS, "team", spec={"parentName": "all", "fairSharing": {"weight": "0"}})
+        await manager.clock.advance(2)
+        assert shares() == [200, 0, 2**63 - 1, 0]
+        manager.store.remove(WORKLOADS, "large", TEAM)
+        await manager.clock.advance(2)
+        assert shares() == [0, 0, 0, 0]
+        manager.store.writes.clear()
+        await manager.clock.advance(20)
+        assert manager.store.written("Cohort") == []
+
+
 async def test_cohorts_that_form_a_cycle_are_named_as_the_reason() -> None:
     manager = Running()
     manager.queues("main", cohort="a")

@@ -1,6 +1,7 @@
 """Draw the pictures of the concepts: `python -m tests.docsite.drawings` writes them into docs/images.
 
-Those of borrowing and preemption show what the engine does with examples/borrowing, in a simulation.
+Those of borrowing and preemption show what the engine does with examples/borrowing, in a simulation; that of fairness
+shows examples/fair-sharing.
 """
 
 import json
@@ -15,10 +16,16 @@ from typing import Final
 import yaml
 
 from pykueue.base.struct import Frozen
+from pykueue.base.units import MICROS, Instant
+from pykueue.sim.trace import read_trace
+from pykueue.sim.world import World
 from tests.storyfile import ROOT
 
 IMAGES: Final = ROOT / "docs/images"
 EXAMPLE: Final = ROOT / "examples/borrowing"
+SHARING: Final = ROOT / "examples/fair-sharing"
+TEAMS: Final = {"vision": "#0969da", "speech": "#bc4c00", "robots": "#1a7f37"}
+"""The teams of that example, each with the colour of its line."""
 MOMENT: Final = 5.0
 """When the picture of borrowing is taken, in seconds after the start of the example."""
 STYLE: Final = """  <style>
@@ -218,6 +225,47 @@ def preemption() -> str:
     return picture(860, bottom + 66, *parts)
 
 
+def shares(minutes: Iterable[int]) -> dict[str, list[float]]:
+    """The share of each team of the example after so many minutes, per mille."""
+    world = World(read_trace([(file.name, file.read_bytes()) for file in sorted(SHARING.glob("*.yaml"))]))
+    found: dict[str, list[float]] = {team: [] for team in TEAMS}
+    for minute in minutes:
+        world.proceed(Instant(world.trace.start + minute * 60 * MICROS), bounded=False)
+        for team, values in found.items():
+            share = world.engine.share_of_queue(team)
+            assert share is not None, "the example turns fair sharing on"
+            values.append(share.value)
+    return found
+
+
+def fairness() -> str:
+    """The shares of three teams over time."""
+    left, bottom, scale, high = 70, 270, 4, 0.26
+    parts = [
+        text(
+            20, 24, "borrowed GPUs per mille of those that the cohort can lend, divided by the weight", "title", "start"
+        )
+    ]
+    for value in range(0, 1000, 200):
+        y = bottom - value * high
+        parts.append(f'  <path stroke="#d0d7de" d="M{left},{y:g} L{left + 740},{y:g}"/>\n')
+        parts.append(text(left - 8, y + 4, str(value), anchor="end"))
+    for minute in range(0, 181, 20):
+        x = left + minute * scale
+        parts += [path(f"M{x},{bottom} L{x},{bottom + 4}", "line"), text(x, bottom + 20, f"{minute} min")]
+    minutes = range(185)
+    for number, (team, values) in enumerate(shares(minutes).items()):
+        # Lines of equal shares are drawn one above the other.
+        heights = [bottom - value * high - 3 * number for value in values]
+        changes = [at for at in minutes if at and (heights[at] != heights[at - 1] or at == minutes[-1])]
+        drawn = f"M{left},{heights[0]:g}" + "".join(f" H{left + at * scale} V{heights[at]:g}" for at in changes)
+        parts.append(f'  <path fill="none" stroke="{TEAMS[team]}" stroke-width="2.5" d="{drawn}"/>\n')
+        x = left + 190 * number
+        parts.append(f'  <rect x="{x}" y="{bottom + 38}" width="26" height="6" fill="{TEAMS[team]}"/>\n')
+        parts.append(text(x + 34, bottom + 45, team, anchor="start"))
+    return picture(860, bottom + 60, *parts)
+
+
 def lifecycle() -> str:
     """The states of a workload."""
     return picture(
@@ -245,7 +293,13 @@ def lifecycle() -> str:
     )
 
 
-DRAWINGS: Final = {"queues": queues, "borrowing": borrowing, "preemption": preemption, "lifecycle": lifecycle}
+DRAWINGS: Final = {
+    "queues": queues,
+    "borrowing": borrowing,
+    "preemption": preemption,
+    "fairness": fairness,
+    "lifecycle": lifecycle,
+}
 
 
 def files() -> dict[Path, str]:

@@ -55,6 +55,17 @@ def test_the_drawing_of_borrowing_shows_what_the_engine_did() -> None:
     assert "4 borrowed" in drawings.borrowing()
 
 
+def test_the_drawing_of_fairness_shows_the_shares_that_its_page_explains() -> None:
+    found = drawings.shares([10, 30, 50])
+    assert [[round(values[at]) for values in found.values()] for at in range(3)] == [
+        [857, 0, 0],
+        [429, 286, 0],
+        [143, 143, 143],
+    ]
+    page = (ROOT / "docs/fairness.md").read_text()
+    assert [number for number in ("857", "429 and 286", "the share 143") if number not in page] == []
+
+
 def test_the_input_of_the_site_has_pages_and_what_they_link_to(tmp_path: Path) -> None:
     root = tmp_path / "root"
     for name in ("docs/images", "docs/site", "examples/one"):

@@ -12,7 +12,7 @@ from pykueue.sim.changes import Changes
 from pykueue.sim.forward import RunTimeKnowledge
 from pykueue.sim.preview import answered, preview
 from pykueue.sim.refusal import RefusedError
-from tests.sim.builders import job, priority, queue, workload
+from tests.sim.builders import configuration, job, priority, queue, workload
 from tests.sim.previewed import NOW, State, spec_of
 
 
@@ -86,6 +86,22 @@ def test_a_queue_that_leaves_its_cohort_takes_its_quota_along() -> None:
     found = state.decided().ask(set="clusterqueue/one.cohortName=")
     # Both keep what they have, and nothing is left to borrow for the other.
     assert state.told(found) == ["b NeverStarts 1>1"]
+
+
+FAIR = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}\n"
+
+
+def test_a_larger_weight_preempts_by_share() -> None:
+    cohort = {"cohortName": "team", "preemption": "{reclaimWithinCohort: Any}"}
+    queues = (queue("pool", 4, cohortName="team"), queue("one", 0, **cohort), queue("two", 0, **cohort))
+    jobs = [job(f"{name}{number}", 1, name) for number in range(4) for name in ("one", "two")]
+    state = State(configuration(FAIR), *queues, *jobs).decided()
+    assert state.told(state.ask(set="clusterqueue/one.fairSharing.weight=1")) == []
+    found = state.ask(set="clusterqueue/two.fairSharing.weight=3")
+    started = [one for one in state.told(found) if "Starts" in one]
+    evicted = [one for one in found.affected if one.effect is Effect.EVICTED]
+    assert (len(started), len(evicted)) == (1, 1)
+    assert evicted[0].reason == "belongs to a ClusterQueue whose share of the borrowed quota is smaller"
 
 
 def test_settings_of_flavors_limits_and_cohorts() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pykueue.api.durations import Micros
 from pykueue.engine import model
+from pykueue.engine.model import ShareStrategy
 from pykueue.sim.plans import RunPlan
 from pykueue.sim.report import report
 from pykueue.sim.trace import START, Arrival, Invalid, Setting, Trace, read_trace
@@ -271,19 +272,29 @@ def test_a_job_that_is_held_without_a_queue_is_told_how_to_go_on() -> None:
 
 
 WEIGHTED = "fairSharing: {weight: 2}"
+IS_OFF = "fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it"
 COHORT = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: x}\nspec: {}\n"
 
 
 @pytest.mark.parametrize(
-    ("manifest", "called"),
+    ("manifest", "called", "why"),
     [
-        pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", id="of a ClusterQueue"),
-        pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", id="of a Cohort"),
+        pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", IS_OFF, id="of a ClusterQueue"),
+        pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", IS_OFF, id="of a Cohort"),
     ],
 )
-def test_a_weight_has_no_effect_and_a_note_says_so(manifest: str, called: str) -> None:
-    note = "spec.fairSharing.weight: fair sharing is not supported yet; the weight has no effect"
-    assert traced(manifest).notes == (f"{called}: {note}",)
+def test_a_weight_without_effect_is_noted(manifest: str, called: str, why: str) -> None:
+    assert traced(manifest).notes == (f"{called}: spec.fairSharing.weight: {why}",)
+
+
+def test_under_fair_sharing_weights_are_used() -> None:
+    trace = traced(
+        queue(fairSharing="{weight: 2}"),
+        COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"),
+        configuration("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n"),
+    )
+    assert trace.notes == ()
+    assert trace.options.fair_sharing == (ShareStrategy.INITIAL,)
 
 
 def pod_class(name: str, value: object, default: str = "false") -> str:
@@ -366,13 +377,8 @@ def test_a_slip_in_a_pod_template_is_a_mistake(found: str, replaced: str, says: 
 
 
 def test_what_is_not_built_is_told_beside_other_mistakes() -> None:
-    found = mistakes(
-        configuration("resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\nwebhok: {}\n")
-    )
-    assert [any(word in one for one in found) for word in ("webhok", "resources.deviceClassMappings: Forbidden")] == [
-        True,
-        True,
-    ]
+    found = mistakes(configuration("resources: {deviceClassMappings: [{name: a}]}\nwebhok: {}\n"))
+    assert [any(word in one for one in found) for word in ("webhok", "deviceClassMappings: Forbidden")] == [True, True]
 
 
 def test_what_is_wrong_with_a_job_is_told_where_the_job_has_it() -> None:

@@ -20,6 +20,5 @@ webhookService: not supported; its target port is configuration.webhook.port
 {{- end -}}
 {{- define "pykueue.unsupported" -}}
 admissionFairSharing: admission fair sharing is not supported yet; remove the section
-fairSharing: fair sharing is not supported yet; remove the section
 resources.deviceClassMappings: dynamic resource allocation is not supported yet; remove the mappings
 {{- end -}}

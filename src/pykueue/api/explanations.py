@@ -93,12 +93,35 @@ class CheckStanding(Wire):
     message: str = ""
 
 
+class ShareStanding(Wire):
+    """The share of a ClusterQueue or Cohort under fair sharing."""
+
+    kind: str
+    name: str
+    weighted_share: int
+    """Per mille, divided by the weight and rounded up, as in its status."""
+    weight: str = "1"
+
+
+class ShareExplanation(Wire):
+    """How the shares stand for a pending workload."""
+
+    now: ShareStanding
+    """Its ClusterQueue."""
+    with_workload: int
+    """The weighted share that its ClusterQueue would have with it."""
+    goes_first: tuple[str, ...] = ()
+    """ClusterQueues whose next workload is considered before it."""
+    protected: tuple[str, ...] = ()
+    """ClusterQueues in which it may not preempt, because of the shares."""
+
+
 class SparedCandidates(Wire):
     """Workloads that could have been preempted and were not, for one reason."""
 
     reason: str
-    """NotNeeded, WithinQuota, NotWhileBorrowing, NotLeaving, OwnClusterQueue, WeakerClaim, HigherPriority,
-    AdmittedEarlier or Tie."""
+    """NotNeeded, WithinQuota, NotWhileBorrowing, FairShare, SmallerShare, NotLeaving, OwnClusterQueue,
+    WeakerClaim, HigherPriority, AdmittedEarlier or Tie."""
     workloads: Names
 
 
@@ -172,6 +195,8 @@ class WorkloadExplanation(Wire):
     queue_obstacle: str = ""
     """Why its queues admit nothing; empty if they do."""
     place: Place | None = None
+    share: ShareExplanation | None = None
+    """Only of a pending workload, under fair sharing."""
     pod_sets: tuple[PodSetExplanation, ...] = ()
     checks: tuple[CheckStanding, ...] = ()
     backoff_until: str = ""
@@ -244,5 +269,9 @@ class QueueExplanation(Wire):
     lenders: tuple[NeighbourRow, ...] = ()
     pending: Names | None = None
     newcomers: tuple[NewcomerRow, ...] = ()
+    share: ShareStanding | None = None
+    """Only under fair sharing."""
+    siblings: tuple[ShareStanding, ...] = ()
+    """The shares of others in its cohort, the largest first."""
     kind: str = ""
     api_version: str = ""

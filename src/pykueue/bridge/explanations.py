@@ -25,6 +25,8 @@ from pykueue.api.explanations import (
     QueueExplanation,
     Remedy,
     Sentence,
+    ShareExplanation,
+    ShareStanding,
     SparedCandidates,
     WorkloadExplanation,
 )
@@ -40,6 +42,8 @@ from pykueue.engine.record.causes import (
     Neighbour,
     PlaceCause,
     QueueCauses,
+    ShareCause,
+    ShareRow,
     Way,
     WorkloadCauses,
 )
@@ -50,6 +54,7 @@ from pykueue.engine.record.nodes import SOMEBODY, Node
 from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, is_start
 from pykueue.engine.record.rooms import Limit, Room
+from pykueue.engine.shares import rounded
 
 Naming: TypeAlias = Callable[[str], str]
 """The name of a workload for a reader, by its key; `HIDDEN` if the reader may not see it."""
@@ -174,6 +179,7 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
         cluster_queue=causes.queue.queue,
         queue_obstacle=causes.queue.obstacle,
         place=None if causes.place is None else place_of(causes.place),
+        share=None if causes.share is None else share_of(causes.share),
         pod_sets=tuple(
             PodSetExplanation(one.name, one.count, tuple(map(flavor_of, one.flavors)), one.uncovered)
             for one in causes.pod_sets
@@ -221,6 +227,21 @@ def place_of(place: PlaceCause) -> Place:
         names_of(past.last, past.count) if past.count else None,
         past.smaller,
     )
+
+
+def share_of(cause: ShareCause) -> ShareExplanation:
+    """How the shares stand for a workload."""
+    return ShareExplanation(
+        standing_of(cause.queue),
+        rounded(cause.with_it),
+        tuple(one.queue for one in cause.earlier),
+        tuple(one.queue for one in cause.protected),
+    )
+
+
+def standing_of(row: ShareRow) -> ShareStanding:
+    """The share of a ClusterQueue or Cohort."""
+    return ShareStanding(row.kind, row.name, rounded(row.share), f"{row.weight:g}")
 
 
 def limit_name(limit: Limit) -> str:
@@ -360,6 +381,8 @@ def queue_explanation(causes: QueueCauses) -> QueueExplanation:
             )
             for one in causes.newcomers
         ),
+        share=None if causes.share is None else standing_of(causes.share),
+        siblings=tuple(map(standing_of, causes.siblings)),
         kind=QUEUE_EXPLANATION,
         api_version=API_VERSION,
     )

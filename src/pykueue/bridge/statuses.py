@@ -13,6 +13,7 @@ from pykueue.api.kueue import (
     ClusterQueue,
     ClusterQueueStatus,
     Cohort,
+    FairSharingStatus,
     FlavorUsage,
     LocalFairSharingStatus,
     LocalFlavorUsage,
@@ -36,6 +37,7 @@ from pykueue.engine.record.tally import (
     of_queue,
     pairs_of,
 )
+from pykueue.engine.shares import Share
 from pykueue.engine.wording import shortened
 
 ACTIVE: Final = "Active"
@@ -67,7 +69,8 @@ def cluster_queue(seen: ClusterQueue, engine: Engine, now: Instant) -> Tree:
         reserving_workloads=tally.reserved.workloads,
         admitted_workloads=tally.admitted.workloads,
     )
-    patch = difference(seen.status, wanted)
+    share = share_difference(seen.status.fair_sharing, engine.share_of_queue(seen.name))
+    patch = {**difference(seen.status, wanted), **share}
     conditions = with_active(seen.status.conditions, verdict(engine, queue), seen.metadata.generation, now)
     return patch if conditions is None else {**patch, "conditions": conditions}
 
@@ -129,8 +132,9 @@ def local_queue_with(seen: LocalQueue, engine: Engine, tally: Tally, now: Instan
     patch = difference(seen.status, wanted)
     past = engine.past_use(key, now)
     if past is not None:
-        patch.pop("fairSharing", None)
         patch |= past_use(seen.status.fair_sharing, queue, *past)
+    elif seen.status.fair_sharing is not None:
+        patch["fairSharing"] = None
     conditions = with_active(seen.status.conditions, found, seen.metadata.generation, now)
     return patch if conditions is None else {**patch, "conditions": conditions}
 
@@ -171,9 +175,20 @@ def local_usages(queue: model.ClusterQueue | None, held: Holdings) -> tuple[Loca
     )
 
 
-def cohort(seen: Cohort) -> Tree:
-    """What differs in the status of a Cohort: a share left over from a time when fair sharing was on."""
-    return {} if seen.status.fair_sharing is None else {"fairSharing": None}
+def cohort(seen: Cohort, engine: Engine) -> Tree:
+    """What differs in the status of a Cohort, which has only a share; empty for one that the engine does not know."""
+    if engine.options.fair_sharing and seen.name not in engine.cohorts():
+        return {}
+    return share_difference(seen.status.fair_sharing, engine.share_of_cohort(seen.name))
+
+
+def share_difference(seen: FairSharingStatus | None, share: Share | None) -> Tree:
+    """What differs in the share of a ClusterQueue or Cohort; it is removed while fair sharing is off."""
+    if share is None:
+        return {} if seen is None else {"fairSharing": None}
+    if seen is not None and seen.weighted_share == share.rounded:
+        return {}
+    return {"fairSharing": {"weightedShare": share.rounded}}
 
 
 def admission_check(seen: AdmissionCheck, now: Instant) -> Tree:
@@ -190,7 +205,7 @@ def admission_check(seen: AdmissionCheck, now: Instant) -> Tree:
 
 
 def difference(seen: Status, wanted: Status) -> Tree:
-    """The fields of a status that differ from the wanted ones, except conditions."""
+    """The fields of a status that differ from the wanted ones, except conditions and shares."""
     patch: Tree = {}
     if seen.pending_workloads != wanted.pending_workloads:
         patch["pendingWorkloads"] = wanted.pending_workloads
@@ -202,8 +217,6 @@ def difference(seen: Status, wanted: Status) -> Tree:
         patch["flavorsReservation"] = flavors_tree(wanted.flavors_reservation)
     if seen.flavors_usage != wanted.flavors_usage:
         patch["flavorsUsage"] = flavors_tree(wanted.flavors_usage)
-    if seen.fair_sharing is not None:
-        patch["fairSharing"] = None
     return patch
 
 

@@ -99,11 +99,11 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
 }
 """Fields that prevent the admission of an object, or of what depends on it: each path with its message."""
 
+WITHOUT_SHARING: Final = "fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it"
 IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
-    kind: {"spec.fairSharing.weight": Row("fair sharing is not supported yet; the weight has no effect")}
-    for kind in ("ClusterQueue", "Cohort")
+    kind: {"spec.fairSharing.weight": Row(WITHOUT_SHARING)} for kind in ("ClusterQueue", "Cohort")
 }
-"""Fields that have no effect, as in Kueue while the feature is off, but deserve a note."""
+"""Fields that have no effect while the Configuration has no `fairSharing`, as in Kueue, but deserve a note."""
 
 
 class Branch(Frozen):
@@ -133,6 +133,7 @@ def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
 
 UNBUILT_BRANCHES: Final = branches(UNBUILT)
 IDLE_BRANCHES: Final = branches(IDLE)
+"""By whether fair sharing is on."""
 
 
 def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
@@ -143,9 +144,9 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
     return tuple(applied(UNBUILT_BRANCHES.get(kind, Branch()), thing))
 
 
-def idle(kind: str, thing: object) -> tuple[str, ...]:
+def idle(kind: str, thing: object, *, fair_sharing: bool) -> tuple[str, ...]:
     """A sentence with its path for each field that an object sets without effect."""
-    return tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
+    return () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
 
 
 def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:

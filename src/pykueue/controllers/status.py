@@ -86,6 +86,7 @@ class Marks:
         self.some = asyncio.Event()
         self.changes = 0
         """How many objects were added in total, to detect additions."""
+        self.rounds = 0
 
     def add(self, resource: Resource, key: str) -> None:
         """Add an object to the next round."""
@@ -96,6 +97,7 @@ class Marks:
     def take(self) -> list[Key]:
         """Return the objects of this round, and clear them."""
         found, self.keys = list(self.keys), {}
+        self.rounds += 1
         self.some.clear()
         return found
 
@@ -110,6 +112,8 @@ class Statuses:
         self.later = Marks()
         self.own: Key | None = None
         """The object whose own write is being applied to the informer."""
+        self.shares_round = -1
+        """The last round of `later` in which every share is computed again."""
         self.logged_errors: dict[Key, str] = {}
         self.informers: dict[Resource, Informer[KubeObject]] = {}
         cluster.workloads.listen(self.workload_changed)
@@ -144,6 +148,28 @@ class Statuses:
                 self.later.add(CLUSTER_QUEUES, known.queue)
             if admission is not None and admission.cluster_queue:
                 self.later.add(CLUSTER_QUEUES, admission.cluster_queue)
+                self.usage_changed(admission.cluster_queue)
+
+    def usage_changed(self, queue: str) -> None:
+        """Mark the cohorts whose shares the usage of a ClusterQueue changes."""
+        engine = self.pump.engine
+        if engine.options.fair_sharing:
+            for cohort in tally.cohorts_above(engine, queue):
+                self.later.add(COHORTS, cohort)
+
+    def quota_changed(self) -> None:
+        """Mark everything that has a share: quota and weights anywhere in a tree may change all its shares.
+
+        What is added later in the same round is marked by its own change.
+        """
+        if not self.pump.engine.options.fair_sharing or self.shares_round == self.later.rounds:
+            return
+        self.shares_round = self.later.rounds
+        for name, queue in self.cluster.cluster_queues.objects.items():
+            if queue.spec.cohort_name:
+                self.later.add(CLUSTER_QUEUES, name)
+        for name in self.cluster.cohorts.objects:
+            self.later.add(COHORTS, name)
 
     def changed(self, key: Key, old: KubeObject | None, new: KubeObject | None) -> None:
         """Mark an object that was added, changed or deleted, and the objects that depend on it."""
@@ -160,6 +186,7 @@ class Statuses:
             case ClusterQueue():
                 affected = (name,)
                 self.recheck_terminating()
+                self.quota_changed()
             case LocalQueue() as local:
                 self.later.add(LOCAL_QUEUES, name)
                 self.later.add(CLUSTER_QUEUES, local.spec.cluster_queue or "")
@@ -170,6 +197,7 @@ class Statuses:
             case Cohort():
                 queues = self.cluster.cluster_queues.objects
                 affected = [queue for queue, seen in queues.items() if seen.spec.cohort_name]
+                self.quota_changed()
         for queue in affected:
             self.later.add(CLUSTER_QUEUES, queue)
             for local_queue in self.pump.engine.local_queues_of(queue):
@@ -298,7 +326,7 @@ class Statuses:
                     return Task(key, seen, statuses.local_queue(seen, engine, now))
                 return Task(key, seen, statuses.local_queue_with(seen, engine, counted, now))
             case Cohort():
-                return Task(key, seen, statuses.cohort(seen))
+                return Task(key, seen, statuses.cohort(seen, engine))
             case AdmissionCheck():
                 in_use = tally.uses_check(engine, seen.name)
                 return Task(key, seen, statuses.admission_check(seen, now), self.finalizers(key, seen, in_use))

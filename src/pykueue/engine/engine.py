@@ -23,6 +23,7 @@ from pykueue.engine.lifecycle import earlier, review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
 from pykueue.engine.pastuse import PastUse
 from pykueue.engine.pending import Ahead
+from pykueue.engine.shares import Share, share
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -261,6 +262,16 @@ class Engine:
     def cohorts(self) -> Collection[str]:
         """Return the names of all cohorts, including those that exist only as a parent."""
         return self.world.forest.cohorts.keys()
+
+    def share_of_queue(self, name: str) -> Share | None:
+        """Return the share of a ClusterQueue; None if there is none of this name, or fair sharing is off."""
+        node = self.world.forest.queues.get(name)
+        return None if node is None or not self.world.options.fair_sharing else share(node)
+
+    def share_of_cohort(self, name: str) -> Share | None:
+        """Return the share of a cohort; None if there is none of this name, or fair sharing is off."""
+        node = self.world.forest.cohorts.get(name)
+        return None if node is None or not self.world.options.fair_sharing else share(node)
 
     def local_queue(self, key: str) -> LocalQueue | None:
         """Return a LocalQueue by namespace/name; None if there is none."""

@@ -40,12 +40,17 @@ class Share:
     @property
     def rounded(self) -> int:
         """The weighted share as status and metrics show it: rounded up, `UNLIMITED` if infinite."""
-        return UNLIMITED if self.standing[0] else min(ceil(self.standing[1]), UNLIMITED)
+        return rounded(self.value)
 
     def borrows_any(self, usage: Usage) -> bool:
         """Return whether the node borrows any pair of which this usage has some."""
         borrowed = self.borrowed
         return bool(borrowed) and any(amount > 0 and fr in borrowed for fr, amount in usage)
+
+
+def rounded(share: float) -> int:
+    """Return a weighted share as status shows it: rounded up, `UNLIMITED` if infinite."""
+    return UNLIMITED if share == inf else min(ceil(share), UNLIMITED)
 
 
 NO_SHARE: Final = Share(0.0, 1.0, "", ())

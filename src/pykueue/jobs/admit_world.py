@@ -39,5 +39,7 @@ class AdmitWorld(Frozen):
 
     That is waitForPodsReady with `requeuingStrategy.timestamp: Creation`.
     """
+    fair_sharing: bool = False
+    """Whether the Configuration has `fairSharing`, so that weights have an effect."""
     templates: TemplateCheck | None = None
     """Validates pod templates of Workloads; None if they are not validated."""

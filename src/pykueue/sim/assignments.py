@@ -27,6 +27,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "cohortName",
         "queueingStrategy",
         "stopPolicy",
+        "fairSharing.weight",
         "flavorFungibility.preference",
         "flavorFungibility.whenCanBorrow",
         "flavorFungibility.whenCanPreempt",
@@ -34,7 +35,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "preemption.reclaimWithinCohort",
         "preemption.withinClusterQueue",
     ),
-    "Cohort": ("parentName",),
+    "Cohort": ("parentName", "fairSharing.weight"),
     "LocalQueue": ("clusterQueue", "stopPolicy"),
 }
 """The fields of `spec` that can be assigned, besides quotas, by kind."""

@@ -217,7 +217,8 @@ class Reader:
             elif isinstance(one.view, Workload):
                 self.take_workload(one, one.tree, mistakes)
             self.take_unknown_annotations(one, mistakes)
-            self.notes += (f"{one.kind} {one.key}: {text}" for text in idle(one.kind, one.view))
+            unused = idle(one.kind, one.view, fair_sharing=self.loaded.configuration.fair_sharing is not None)
+            self.notes += (f"{one.kind} {one.key}: {text}" for text in unused)
         old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
         if old:
             self.notes.append(f"v1beta1 is deprecated; write v1beta2 in {listed(old)}")

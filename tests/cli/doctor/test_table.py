@@ -397,3 +397,24 @@ def test_definitions_that_lack_a_field_are_of_another_version() -> None:
     [found] = [one for one in findings if one.id == "crds-differ"]
     assert found.severity is Severity.WARNING
     assert "it lacks spec.stopPolicy, which the server drops" in found.message
+
+
+WEIGHTED = queue(fairSharing="{weight: 2}")
+
+
+def notes_of_weights(inventory: Inventory) -> list[str]:
+    return [one.message for one in examined(inventory)[0] if "the weight has no effect" in one.message]
+
+
+def test_a_weight_is_noted_while_fair_sharing_is_off() -> None:
+    assert len(notes_of_weights(manifests(WEIGHTED))) == 1
+    on = configuration("fairSharing: {preemptionStrategies: [LessThanInitialShare]}")
+    assert notes_of_weights(manifests(WEIGHTED + on)) == []
+
+
+def test_a_share_in_a_status_shows_that_fair_sharing_is_on() -> None:
+    shared = WEIGHTED.replace(
+        "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
+        "status: {fairSharing: {weightedShare: 0}}\n---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
+    )
+    assert notes_of_weights(manifests(shared)) == []

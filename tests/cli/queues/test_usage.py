@@ -6,7 +6,7 @@ import pytest
 
 from pykueue.cli.formats import csv_lines, table_lines
 from pykueue.cli.queues.examples import cluster_queue
-from pykueue.cli.queues.usage import COLUMNS, CSV, Usage, bar, document, local_rows, object_names, usage
+from pykueue.cli.queues.usage import COLUMNS, CSV, Usage, bar, columns, document, local_rows, object_names, usage
 
 
 def queue(name: str, cohort: str, nominal: str, used: str = "0", borrowed: str = "0", pending: int = 0) -> Any:
@@ -112,3 +112,28 @@ def test_local_queues_are_shown_without_quota() -> None:
         ("a", "cpu", None, 1000, 2),
         ("new", "-", None, 0, 0),
     ]
+
+
+def shared(tree: Any, share: int, weight: str | None = None) -> Any:
+    """An object with a share in its status."""
+    tree.setdefault("status", {})["fairSharing"] = {"weightedShare": share}
+    if weight is not None:
+        tree["spec"]["fairSharing"] = {"weight": weight}
+    return tree
+
+
+def test_under_fair_sharing_shares_and_weights_are_shown() -> None:
+    queues = [shared(queue("a", "lab", "2", "3", "1"), 143), shared(queue("b", "lab", "2"), 2**63 - 1, "0")]
+    rows = usage(queues, [shared(cohort("lab", "all"), 72, "2"), cohort("all")])
+    shown = [line.split()[-2:] for line in table_lines(rows, columns(rows))]
+    assert shown == [["SHARE", "WEIGHT"], ["-", "1"], ["0.072", "2"], ["0.143", "1"], ["infinite", "0"]]
+    assert list(csv_lines(rows, columns(rows, csv=True), no_headers=False))[3].endswith(",143,1")
+    items: Any = document(rows)["items"]
+    assert (items[2]["weightedShare"], items[2]["weight"]) == (143, "1")
+    assert "weightedShare" not in items[0]
+
+
+def test_without_fair_sharing_there_are_no_columns_for_shares() -> None:
+    rows = usage([queue("a", "lab", "2")], [])
+    assert columns(rows) == COLUMNS
+    assert columns(rows, csv=True) == CSV

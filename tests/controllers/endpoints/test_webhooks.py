@@ -192,7 +192,12 @@ async def test_a_weight_that_has_no_effect_is_warned_of() -> None:
         "spec": {"fairSharing": {"weight": "2"}},
     }
     said = await response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
-    assert said["warnings"] == ["spec.fairSharing.weight: fair sharing is not supported yet; the weight has no effect"]
+    assert said["warnings"] == [
+        "spec.fairSharing.weight: fair sharing is off, so the weight has no effect; fairSharing in the Configuration "
+        "enables it"
+    ]
+    path = "/validate-kueue-x-k8s-io-v1beta2-cohort"
+    assert "warnings" not in await response(path, review(tree), AdmitWorld(fair_sharing=True))
     tree["spec"] = {"fairSharing": {"weight": "-1"}}
     said = await response("/validate-kueue-x-k8s-io-v1beta2-cohort", review(tree))
     assert not said["allowed"]

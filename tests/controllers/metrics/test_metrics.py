@@ -27,6 +27,7 @@ kind: Configuration
 leaderElection: {leaderElect: false}
 metrics: {enableClusterQueueResources: true}
 """
+FAIR = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare]}\n"
 WITH_SELECTOR = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -213,6 +214,47 @@ async def test_what_queues_own_and_use_is_shown_when_asked_for() -> None:
         assert found[f"kueue_cluster_queue_status{{{status}}}"] == 1
         usage = 'name="main",namespace="team",flavor="default",resource="cpu",replica_role="standalone"'
         assert found[f"kueue_local_queue_resource_usage{{{usage}}}"] == 1
+
+
+async def test_shares_are_shown_under_fair_sharing() -> None:
+    manager = Running(read_configuration(f"{WITH_RESOURCES}{FAIR}"))
+    manager.queues("main", cpu="1", cohort="team")
+    manager.queues("lender", cpu="6", cohort="all")
+    manager.store.put(COHORTS, "team", spec={"parentName": "all"})
+    manager.workload("w", "main", cpu="3")
+    async with running(manager):
+        await manager.clock.advance(2)
+        found = page(manager)
+        role = 'replica_role="standalone"'
+        queue = f'kueue_cluster_queue_weighted_share{{cluster_queue="main",cohort="team",{role}}}'
+        cohort = f'kueue_cohort_weighted_share{{cohort="team",{role}}}'
+        assert found[queue] == found[cohort] == 2 * 1000.0 / 7
+        assert found[f'kueue_cluster_queue_weighted_share{{cluster_queue="lender",cohort="all",{role}}}'] == 0
+        assert not any('kueue_cohort_weighted_share{cohort="all"' in name for name in found), "it has no object"
+        manager.store.put(CLUSTER_QUEUES, "main", spec={"fairSharing": {"weight": "0"}})
+        manager.store.put(COHORTS, "team", spec={"fairSharing": {"weight": "0"}})
+        await manager.clock.advance(2)
+        found = page(manager)
+        assert math.isnan(found[queue])
+        assert found[cohort] == math.inf, "as Kueue shows it, against its own help"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "shown"),
+    [
+        pytest.param(WITH_RESOURCES, [], id="fair sharing is off"),
+        pytest.param(
+            WITH_RESOURCES.replace("true", "false") + FAIR, ["kueue_cohort_weighted_share"], id="resources are off"
+        ),
+    ],
+)
+async def test_shares_are_left_out(configuration: str, shown: list[str]) -> None:
+    manager = Running(read_configuration(configuration))
+    manager.queues("main", cohort="team")
+    manager.store.put(COHORTS, "team", spec={})
+    async with running(manager):
+        await manager.clock.advance(2)
+        assert [name.partition("{")[0] for name in page(manager) if "_weighted_share{" in name] == shown
 
 
 async def test_a_cohort_that_only_queues_name_has_no_info() -> None:

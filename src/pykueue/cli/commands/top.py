@@ -40,7 +40,8 @@ def top(
 
     In a bar, # is used quota of the queue itself, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is
     in its row. On a terminal the table is updated until Ctrl-C. Without permission to read ClusterQueues, you see the
-    usage of the LocalQueues in your namespace. With -o csv, amounts are numbers of cores, bytes or units.
+    usage of the LocalQueues in your namespace. Under fair sharing, SHARE is what a queue or cohort borrows, as a part
+    of what its cohort can lend, divided by its WEIGHT. With -o csv, amounts are numbers of cores, bytes or units.
 
     \b
     Example:
@@ -52,7 +53,7 @@ def top(
     """
     from pykueue.base.text import printable
     from pykueue.cli.formats import echo, printed
-    from pykueue.cli.queues.usage import COLUMNS, CSV, document, object_names
+    from pykueue.cli.queues.usage import columns, document, object_names
     from pykueue.cli.screen import repaint
     from pykueue.cli.session import asked
     from pykueue.cli.target import chosen
@@ -66,7 +67,7 @@ def top(
             return [printable(name) for name in object_names(rows)]
         shown = printed(
             rows,
-            CSV if output == "csv" else COLUMNS,
+            columns(rows, csv=output == "csv"),
             output,
             name=lambda row: row.name,
             document=lambda: document(rows),

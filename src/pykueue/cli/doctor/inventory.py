@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from pykueue.api.config.file import Loaded
 from pykueue.api.core import Tree
+from pykueue.api.trees import mapping
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine import model
@@ -138,6 +139,14 @@ class Inventory(Frozen):
         for one in self.objects.get(view.__name__, ()):
             if isinstance(one.view, view):
                 yield one, one.view
+
+    @property
+    def shares_fairly(self) -> bool:
+        """Whether a Configuration enables fair sharing, or a manager has written shares."""
+        if any(one.loaded is not None and one.loaded.configuration.fair_sharing for one in self.configurations):
+            return True
+        sharing = (*self.objects.get("ClusterQueue", ()), *self.objects.get("Cohort", ()))
+        return any(mapping(one.tree, "status", "fairSharing") for one in sharing)
 
     @property
     def lacks_kueue(self) -> bool:

@@ -1,15 +1,18 @@
 """How much of their quota cohorts and queues use: pure functions from objects to rows and bars."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Final, Literal
 
 from pykueue.api.names import GROUP
-from pykueue.api.trees import Tree, text, whole
+from pykueue.api.trees import Tree, member, text, whole
 from pykueue.base.struct import Frozen
-from pykueue.base.units import amount_text
+from pykueue.base.units import UNLIMITED, amount_text
 from pykueue.cli.amounts import readable
 from pykueue.cli.formats import Column
 from pykueue.cli.queues.quotas import quotas, reserved
+from pykueue.engine.record.sharetree import share_text
+from pykueue.engine.shares import rounded
 
 BAR: Final = 20
 """Characters of a bar."""
@@ -36,6 +39,10 @@ class Usage(Frozen):
     pending: int
     depth: int = 0
     """The number of cohorts above it."""
+    share: float | None = None
+    """The weighted share per mille, rounded up, infinite for a weight of 0 that borrows; None without fair sharing."""
+    weight: str = ""
+    """The weight under fair sharing; empty for a cohort without an object."""
 
 
 def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
@@ -44,6 +51,7 @@ def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
     parents = {name_of(one): text(one, "spec", "parentName") for one in cohorts}
     parents |= {name: "" for one in queues if (name := text(one, "spec", "cohortName")) and name not in parents}
     own = {name_of(one): quotas(one) for one in cohorts}
+    shares = {name_of(one): sharing(one) for one in cohorts}
     members: dict[str, list[Tree]] = {name: [] for name in [*parents, ""]}
     for one in queues:
         members[text(one, "spec", "cohortName")].append(one)
@@ -60,7 +68,8 @@ def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
             for key, more in own.get(child, {}).items():
                 quota[key] = quota.get(key, 0) + more
         own[name] = quota
-        rows[place:place] = cohort_rows(name, found, quota, depth) if name else []
+        shared = shares.get(name, (None, ""))
+        rows[place:place] = cohort_rows(name, found, quota, depth, shared) if name else []
         return found
 
     roots = sorted(name for name, parent in parents.items() if parent not in parents)
@@ -96,11 +105,23 @@ def queue_rows(queue: Tree, depth: int = 0) -> Iterator[Usage]:
             whole(queue, "status", "reservingWorkloads") or 0,
             whole(queue, "status", "pendingWorkloads") or 0,
             depth,
+            *sharing(queue),
         )
 
 
+def sharing(tree: Tree) -> tuple[float | None, str]:
+    """The share of a ClusterQueue or Cohort, and its weight; None without fair sharing."""
+    share = whole(tree, "status", "fairSharing", "weightedShare")
+    weight = member(tree, "spec", "fairSharing", "weight")
+    return (inf if share is not None and share >= UNLIMITED else share), "1" if weight is None else str(weight)
+
+
 def cohort_rows(
-    name: str, members: Sequence[Usage], own: Mapping[tuple[str, str], int], depth: int = 0
+    name: str,
+    members: Sequence[Usage],
+    own: Mapping[tuple[str, str], int],
+    depth: int = 0,
+    shared: tuple[float | None, str] = (None, ""),
 ) -> Iterator[Usage]:
     """The sums over the queues below a cohort, with the quota of the Cohorts themselves."""
     counts = {one.name: (one.running, one.pending) for one in members}
@@ -118,6 +139,7 @@ def cohort_rows(
             sum(running for running, _ in counts.values()),
             sum(pending for _, pending in counts.values()),
             depth,
+            *shared,
         )
 
 
@@ -161,6 +183,7 @@ def document(rows: Sequence[Usage]) -> dict[str, object]:
                 "lent": quantity(row, row.lent),
                 "running": row.running,
                 "pending": row.pending,
+                **({} if row.share is None else {"weightedShare": rounded(row.share), "weight": row.weight}),
             }
             for row in rows
         ]
@@ -222,3 +245,20 @@ CSV: Final[Sequence[Column[Usage]]] = (
     Column("PENDING", lambda row: str(row.pending)),
 )
 """For programs: amounts are numbers of cores, bytes or units."""
+SHARES: Final[Sequence[Column[Usage]]] = (
+    Column("SHARE", lambda row: "-" if row.share is None else share_text(row.share), ">"),
+    Column("WEIGHT", lambda row: row.weight or "-", ">"),
+)
+CSV_SHARES: Final[Sequence[Column[Usage]]] = (
+    Column("WEIGHTED_SHARE", lambda row: "" if row.share is None else str(rounded(row.share))),
+    Column("WEIGHT", lambda row: row.weight),
+)
+"""For programs: per mille, as in status."""
+
+
+def columns(rows: Sequence[Usage], *, csv: bool = False) -> Sequence[Column[Usage]]:
+    """The columns of a table; shares and weights are shown under fair sharing."""
+    fair = any(row.share is not None for row in rows)
+    if csv:
+        return (*CSV, *CSV_SHARES) if fair else CSV
+    return (*COLUMNS, *SHARES) if fair else COLUMNS

@@ -58,6 +58,7 @@ class Admission:
             queueless=configuration.manage_jobs_without_queue_name,
             managed_kinds=frozenset(f"{group}/{kind}" if group else kind for kind, _, group in kinds),
             creation_order=waits is not None and waits.requeuing_strategy.timestamp == "Creation",
+            fair_sharing=configuration.fair_sharing is not None,
             templates=templates,
         )
         """The part that is the same for every object."""

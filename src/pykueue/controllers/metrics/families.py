@@ -230,8 +230,27 @@ LENDING_LIMIT: Final = gauge(
 RESOURCE_PENDING: Final = gauge(
     "kueue_cluster_queue_resource_pending", (*QUEUE, "resource"), "What its waiting workloads ask for."
 )
+# The texts of the two shares are Kueue's, because they define what the numbers mean.
+QUEUE_SHARE: Final = gauge(
+    "kueue_cluster_queue_weighted_share",
+    (*QUEUE, *COHORT),
+    "Reports a value that representing the maximum of the ratios of usage above nominal\n"
+    "quota to the lendable resources in the cohort, among all the resources provided by\n"
+    "the ClusterQueue, and divided by the weight.\n"
+    "If zero, it means that the usage of the ClusterQueue is below the nominal quota.\n"
+    "If the ClusterQueue has a weight of zero and is borrowing, this will return NaN.",
+)
 
 # Cohorts.
+COHORT_SHARE: Final = gauge(
+    "kueue_cohort_weighted_share",
+    COHORT,
+    "Reports a value that representing the maximum of the ratios of usage above nominal\n"
+    "quota to the lendable resources in the Cohort, among all the resources provided by\n"
+    "the Cohort, and divided by the weight.\n"
+    "If zero, it means that the usage of the Cohort is below the nominal quota.\n"
+    "If the Cohort has a weight of zero and is borrowing, this will return NaN.",
+)
 SUBTREE_QUOTA: Final = gauge(
     "kueue_cohort_subtree_quota", (*COHORT, "flavor", "resource"), "Quota of the cohort and all below it."
 )

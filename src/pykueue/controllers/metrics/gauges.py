@@ -5,7 +5,7 @@ So nothing has to be kept up to date, and a deleted queue or cohort has no serie
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Mapping
-from math import inf
+from math import inf, isinf, nan
 from typing import Final
 
 from pykueue.base.struct import Frozen
@@ -170,6 +170,9 @@ class Reading:
         asked.update(counted.requested)
         for resource, amount in asked.items():
             self.add(families.RESOURCE_PENDING, in_base_units(resource, amount), name, resource, *own)
+        share = self.engine.share_of_queue(name)
+        if share is not None:
+            self.add(families.QUEUE_SHARE, nan if isinf(share.value) else share.value, name, queue.cohort, *own)
 
     def cohort(self, name: str) -> None:
         """Read the gauges of a cohort."""
@@ -183,6 +186,10 @@ class Reading:
                 self.add(families.SUBTREE_RESERVATIONS, in_base_units(pair[1], used), name, *pair, *own)
         admitted = sum(self.admitted.get(queue, 0) for queue in counted.queues)
         self.add(families.SUBTREE_ADMITTED_NOW, admitted, name, *own)
+        share = self.engine.share_of_cohort(name) if counted.has_object else None
+        if share is not None:
+            # Kueue reports an infinite share of a Cohort as +Inf, although its help says NaN.
+            self.add(families.COHORT_SHARE, share.value, name, *own)
         if self.shown.tree and not counted.implicit:
             self.add(families.COHORT_INFO, 1, name, counted.position.parent, counted.position.root, *own)
         self.samples += len(counted.queues)

@@ -162,6 +162,61 @@ class Raise(Frozen, tag=True):
 Way = AwaitTime | AwaitEnd | OtherQueue | Shrink | Fix | Raise
 
 
+class ShareRow(Frozen):
+    """The share of a ClusterQueue or cohort under fair sharing."""
+
+    kind: str
+    name: str
+    share: float
+    """Per mille, divided by the weight."""
+    weight: float
+
+
+class Precedence(StrEnum):
+    """Why one of two heads goes first under fair sharing."""
+
+    CLAIM = "Claim"
+    """Room is kept for it, because others were preempted for it."""
+    WITHIN_QUOTA = "WithinQuota"
+    """Its side borrows nothing that it requests, and the other does."""
+    SHARE = "Share"
+    ORDER = "Order"
+    """Priority, age or name."""
+
+
+class Earlier(Frozen):
+    """The head of another queue that goes before a workload."""
+
+    queue: str
+    theirs: ShareRow
+    """The side of the other queue where the paths of the two part, with its head."""
+    own: ShareRow
+    """The side of the workload's queue, with the workload."""
+    why: Precedence
+
+
+class Protected(Frozen):
+    """A queue with candidates for preemption that the shares protect from a workload."""
+
+    queue: str
+    own: ShareRow
+    """The side of the workload's queue, with the workload."""
+    theirs: ShareRow
+    final: float
+    """The share of their side without the candidate that changes it least."""
+
+
+class ShareCause(Frozen):
+    """How the shares stand for a pending workload."""
+
+    queue: ShareRow
+    """Its ClusterQueue, as it is."""
+    with_it: float
+    """The share that its ClusterQueue would have with it."""
+    earlier: tuple[Earlier, ...] = ()
+    protected: tuple[Protected, ...] = ()
+
+
 class WorkloadCauses(Frozen):
     """Why a workload is where it is."""
 
@@ -183,6 +238,8 @@ class WorkloadCauses(Frozen):
     ended: str = ""
     """How it ended, if it has and that is known; `since` says when."""
     place: PlaceCause | None = None
+    share: ShareCause | None = None
+    """None without fair sharing."""
     pod_sets: tuple[PodSetCause, ...] = ()
     admission: Admission | None = None
     borrows: bool = False
@@ -268,3 +325,7 @@ class QueueCauses(Frozen):
     """How many of the pending are of the LocalQueue."""
     own_holding: int = 0
     newcomers: tuple[NewcomerCause, ...] = ()
+    share: ShareRow | None = None
+    """None without fair sharing."""
+    siblings: tuple[ShareRow, ...] = ()
+    """The other children of its cohort, those with the largest shares first."""

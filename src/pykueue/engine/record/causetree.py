@@ -30,6 +30,7 @@ from pykueue.engine.record.explain import obstacle, rank, reason, taken
 from pykueue.engine.record.nodes import Node, listed, number
 from pykueue.engine.record.recent import OVERTAKERS_MAX, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
+from pykueue.engine.record.sharetree import queue_share_nodes, share_nodes
 from pykueue.engine.wording import shortened
 
 
@@ -38,6 +39,7 @@ def tree_of_workload(causes: WorkloadCauses) -> Node:
     parts = (
         queue_node(causes),
         place_node(causes.place),
+        *share_nodes(causes.share),
         *(pod_set_node(one) for one in causes.pod_sets),
         *admission_nodes(causes),
         *check_nodes(causes),
@@ -259,6 +261,7 @@ def tree_of_queue(causes: QueueCauses) -> Node:
     """Who holds what, who borrows, and what a newcomer would meet."""
     parts = (
         *own_nodes(causes),
+        *queue_share_nodes(causes),
         *(Node("quota", f"flavor {one.flavor}: {has(one)}{borrows(one)}") for one in causes.rooms),
         holders_node(causes),
         neighbours_node("borrowers", "these borrow from its cohort", causes.borrowers),

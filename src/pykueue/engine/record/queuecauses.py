@@ -7,14 +7,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykueue.base.units import counts_in_milli
+from pykueue.engine import shares
 from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import run_end
 from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PENDING
 from pykueue.engine.quota import QuotaNode
-from pykueue.engine.record.causes import Ends, Holder, Neighbour, NewcomerCause, QueueCauses
+from pykueue.engine.record.causes import Ends, Holder, Neighbour, NewcomerCause, QueueCauses, ShareRow
 from pykueue.engine.record.rooms import is_consistent, neighbours, newcomer, rooms_of
+from pykueue.engine.record.sharecauses import row
 from pykueue.engine.record.tally import cohorts_above, inactive_because
 from pykueue.engine.world import World
 
@@ -54,6 +56,7 @@ def of_queue(
     obstacle = ", ".join(text for _, text in inactive_because(engine, name))
     cohorts = cohorts_above(engine, name)
     rooms = tuple(rooms_of(queue)) if is_consistent(world, queue) else ()
+    share, siblings = shares_beside(engine, queue)
     everyone = list(queue.holders.values())
     own_holding = sum(one.workload.local_queue == local_queue for one in everyone) if local_queue else 0
     largest = yield from most_of(everyone, queue)
@@ -81,7 +84,18 @@ def of_queue(
         own_pending,
         own_holding,
         met,
+        share,
+        siblings,
     )
+
+
+def shares_beside(engine: Engine, queue: QuotaNode) -> tuple[ShareRow | None, tuple[ShareRow, ...]]:
+    """The share of a queue, and the largest ones of the other children of its cohort; none without fair sharing."""
+    if not engine.options.fair_sharing or queue.parent is None or not is_consistent(engine.world, queue):
+        return None, ()
+    beside = [row(child, shares.share(child)) for child in queue.parent.children if child is not queue]
+    beside.sort(key=lambda one: (-one.share, one.name))
+    return row(queue, shares.share(queue)), tuple(beside[:NEIGHBOURS_MAX])
 
 
 def most_of(everyone: list[Item], queue: QuotaNode) -> Generator[None, None, list[Item]]:

@@ -205,6 +205,7 @@ class CohortTally(Frozen):
     """The ClusterQueues of the cohort and of the cohorts below it."""
     implicit: bool
     """Whether only ClusterQueues name it: it has no object, and is not the parent of one that has."""
+    has_object: bool
 
 
 def of_cohort(engine: Engine, name: str) -> CohortTally:
@@ -222,6 +223,7 @@ def of_cohort(engine: Engine, name: str) -> CohortTally:
         reserved,
         tuple(queue.name for queue in queues),
         cohort.object is None and all(child.is_queue for child in cohort.children),
+        cohort.object is not None,
     )
 
 

@@ -47,6 +47,7 @@ from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, Recent, waits_since
 from pykueue.engine.record.remedies import excess, ways_of
 from pykueue.engine.record.rooms import covered, is_consistent, obstacles_of, planner, requests_of
+from pykueue.engine.record.sharecauses import shares_of
 from pykueue.engine.wording import message
 from pykueue.engine.world import World
 
@@ -91,6 +92,8 @@ def of_workload(
         why = replace(why, pod_sets=found)
     pod_sets = () if queue is None else tuple(pod_set_causes(world, queue, item, found))
     place = yield from place_of(engine, queue, item, recent)
+    yield
+    share = shares_of(engine, world.forest.queues.get(item.queue), item) if place is not None else None
     ways = yield from ways_of(engine, item, why, found, pod_sets, ends)
     return replace(
         causes,
@@ -99,6 +102,7 @@ def of_workload(
         message="" if workload.waiting is None else workload.waiting.message,
         never="" if why is None else never(code, why, shrinkable_pod_sets(workload)),
         place=place,
+        share=share,
         pod_sets=pod_sets,
         eviction=eviction,
         ways=ways,
