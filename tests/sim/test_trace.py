@@ -277,14 +277,14 @@ COHORT = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name
 
 
 @pytest.mark.parametrize(
-    ("manifest", "called", "why"),
+    ("manifest", "called"),
     [
-        pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", IS_OFF, id="of a ClusterQueue"),
-        pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", IS_OFF, id="of a Cohort"),
+        pytest.param(queue(fairSharing="{weight: 2}"), "ClusterQueue main", id="of a ClusterQueue"),
+        pytest.param(COHORT.replace("spec: {}", f"spec: {{{WEIGHTED}}}"), "Cohort x", id="of a Cohort"),
     ],
 )
-def test_a_weight_without_effect_is_noted(manifest: str, called: str, why: str) -> None:
-    assert traced(manifest).notes == (f"{called}: spec.fairSharing.weight: {why}",)
+def test_a_weight_without_effect_is_noted(manifest: str, called: str) -> None:
+    assert traced(manifest).notes == (f"{called}: spec.fairSharing.weight: {IS_OFF}",)
 
 
 def test_under_fair_sharing_weights_are_used() -> None:
@@ -377,8 +377,13 @@ def test_a_slip_in_a_pod_template_is_a_mistake(found: str, replaced: str, says: 
 
 
 def test_what_is_not_built_is_told_beside_other_mistakes() -> None:
-    found = mistakes(configuration("resources: {deviceClassMappings: [{name: a}]}\nwebhok: {}\n"))
-    assert [any(word in one for one in found) for word in ("webhok", "deviceClassMappings: Forbidden")] == [True, True]
+    found = mistakes(
+        configuration("resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}\nwebhok: {}\n")
+    )
+    assert [any(word in one for one in found) for word in ("webhok", "resources.deviceClassMappings: Forbidden")] == [
+        True,
+        True,
+    ]
 
 
 def test_what_is_wrong_with_a_job_is_told_where_the_job_has_it() -> None:

@@ -19,6 +19,5 @@ nameOverride: not supported; all objects have the names that Kueue's manifests g
 webhookService: not supported; its target port is configuration.webhook.port
 {{- end -}}
 {{- define "pykueue.unsupported" -}}
-admissionFairSharing: admission fair sharing is not supported yet; remove the section
 resources.deviceClassMappings: dynamic resource allocation is not supported yet; remove the mappings
 {{- end -}}

@@ -99,11 +99,12 @@ UNBUILT: Final[Mapping[str, Mapping[str, Row]]] = {
 }
 """Fields that prevent the admission of an object, or of what depends on it: each path with its message."""
 
-WITHOUT_SHARING: Final = "fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it"
-IDLE: Final[Mapping[str, Mapping[str, Row]]] = {
-    kind: {"spec.fairSharing.weight": Row(WITHOUT_SHARING)} for kind in ("ClusterQueue", "Cohort")
+WEIGHT: Final = "spec.fairSharing.weight"
+IDLE_WITHOUT_SHARING: Final[Mapping[str, Mapping[str, Row]]] = {
+    kind: {WEIGHT: Row("fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it")}
+    for kind in ("ClusterQueue", "Cohort")
 }
-"""Fields that have no effect while the Configuration has no `fairSharing`, as in Kueue, but deserve a note."""
+"""Fields that have no effect, as in Kueue, while the Configuration has no `fairSharing`, but deserve a note."""
 
 
 class Branch(Frozen):
@@ -132,7 +133,7 @@ def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
 
 
 UNBUILT_BRANCHES: Final = branches(UNBUILT)
-IDLE_BRANCHES: Final = branches(IDLE)
+IDLE_BRANCHES: Final = {True: branches({}), False: branches(IDLE_WITHOUT_SHARING)}
 """By whether fair sharing is on."""
 
 
@@ -146,7 +147,7 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
 
 def idle(kind: str, thing: object, *, fair_sharing: bool) -> tuple[str, ...]:
     """A sentence with its path for each field that an object sets without effect."""
-    return () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
+    return tuple(applied(IDLE_BRANCHES[fair_sharing].get(kind, Branch()), thing))
 
 
 def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
