@@ -15,7 +15,8 @@ def test_every_queue_has_series_in_all_families(monkeypatch: pytest.MonkeyPatch)
     for name in ("q-0", "q-2"):
         shown = {series.partition("{")[0] for series in found if f'"{name}"' in series}
         expected = {family.name for family in families.ALL if family.source in ("ClusterQueue", "LocalQueue")}
-        left_out = {families.CREATION_SECONDS.name, families.PREEMPTION_SKIPS.name, families.LOCAL_PAST_USE.name}
+        unused = (families.CREATION_SECONDS, families.PREEMPTION_SKIPS, families.LOCAL_PAST_USE, families.QUEUE_SHARE)
+        left_out = {family.name for family in unused}
         assert {name for name in expected - left_out if name not in shown and f"{name}_sum" not in shown} == set()
     assert sum(number for name, number in found.items() if name.startswith("pykueue_line_length")) >= 6
     cost = page_cost()
