@@ -87,7 +87,10 @@ def test_your_configuration_is_shipped_as_you_wrote_it(tmp_path: Path) -> None:
     [
         pytest.param(f"{HEAD}webhok: {{}}\n", (), "webhok", id="misspelt"),
         pytest.param(
-            f"{HEAD}admissionFairSharing: {{usageHalfLifeTime: 1h}}\n", (), "is not supported yet", id="not built"
+            f"{HEAD}resources: {{deviceClassMappings: [{{name: a, deviceClassNames: [b]}}]}}\n",
+            (),
+            "is not supported yet",
+            id="not built",
         ),
         pytest.param(f"{HEAD}namespace: a\n", (), "differs from --namespace 'kueue-system'", id="another namespace"),
         pytest.param(HEAD, ("--namespace", "b"), "differs from --namespace 'b'", id="no namespace where one is needed"),
