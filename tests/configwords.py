@@ -167,10 +167,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     f"{EXEC}.provideClusterInfo": "Whether to pass information about the cluster to the program.",
     f"{EXEC}.interactiveMode": "Whether the program may prompt the user.",
     "fairSharing": "Preemption based on the share of a cohort that each queue uses. The section enables it.",
-    "fairSharing.preemptionStrategies": "The rules that select preemption victims.",
+    "fairSharing.preemptionStrategies": (
+        "The rules that select preemption victims: `LessThanOrEqualToFinalShare`, `LessThanInitialShare`, or the first "
+        "and then the second. Required."
+    ),
     "admissionFairSharing": "Orders the LocalQueues of a ClusterQueue by their past usage. The section enables it.",
     "admissionFairSharing.usageHalfLifeTime": "The time after which past usage counts half.",
-    "admissionFairSharing.usageSamplingInterval": "How often usage is sampled.",
+    "admissionFairSharing.usageSamplingInterval": "How often usage is sampled; once a second at most.",
     "admissionFairSharing.resourceWeights": "The weight of each resource.",
     "resources": "How requests count against quota.",
     "resources.quotaCheckStrategy": (

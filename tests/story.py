@@ -19,6 +19,7 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Gone, Kind, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.items import Item, Place
 from pykueue.engine.model import ClusterQueue, LocalQueue, Namespace, Options, Thing, Workload
+from pykueue.engine.pastuse import stored
 from pykueue.engine.quota import QuotaNode, available, potential
 from pykueue.engine.record.invariants import broken
 from pykueue.engine.wording import message
@@ -274,7 +275,7 @@ class Story:
         for (kind, name), (thing, version) in list(self.things.items()):
             found = self.engine.past_use(name, self.now) if kind == "LocalQueue" else None
             if found is not None and isinstance(thing, LocalQueue):
-                consumed, at = tuple(sorted(found[0].items())), Instant(found[1] // MICROS * MICROS)
+                consumed, at = stored(sorted(found[0].items())), Instant(found[1] // MICROS * MICROS)
                 self.things[kind, name] = (replace(thing, consumed=consumed, last_update=at), version)
 
     # Decisions.

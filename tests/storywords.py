@@ -317,7 +317,7 @@ def local_queue(name: str, words: list[str], before: LocalQueue | None) -> Local
     for word, values in said.items():
         tree[word] = values[-1] == "true" if word == "terminating" else values[-1]
     if amounts:
-        tree["consumed"] = [(resource, parse_quantity(text).nanos) for resource, text in amounts.items()]
+        tree["consumed"] = list(amounts.items())
     found = convert(tree, LocalQueue)
     assert isinstance(found, LocalQueue)
     return found

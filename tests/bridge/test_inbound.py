@@ -76,7 +76,8 @@ def test_the_admission_scope_says_whether_past_use_orders(scope: dict[str, str] 
 
 
 def test_a_local_queue_has_a_weight_and_its_stored_past_use() -> None:
-    past = {"consumedResources": {"memory": "1Ki", "cpu": "1500m", "gpu": "3n"}, "lastUpdate": "1970-01-01T00:01:00Z"}
+    amounts = {"memory": "1Ki", "cpu": "1500m", "gpu": "3n", "odd": "many"}
+    past = {"consumedResources": amounts, "lastUpdate": "1970-01-01T00:01:00Z"}
     tree = {
         "metadata": {"name": "q", "namespace": "ns"},
         "spec": {"clusterQueue": "main", "fairSharing": {"weight": "2500m"}},
@@ -84,7 +85,7 @@ def test_a_local_queue_has_a_weight_and_its_stored_past_use() -> None:
     }
     found = inbound.local_queue(msgspec.convert(tree, LocalQueue))
     assert found.weight == 2.5
-    assert found.consumed == (("cpu", 1_500_000_000), ("gpu", 3), ("memory", 1024 * 10**9))
+    assert found.consumed == (("cpu", "1500m"), ("gpu", "3n"), ("memory", "1Ki")), "what cannot be read is left out"
     assert found.last_update == 60_000_000
     plain = inbound.local_queue(msgspec.convert({"metadata": {"name": "q", "namespace": "ns"}}, LocalQueue))
     assert (plain.weight, plain.consumed, plain.last_update) == (1.0, (), None)

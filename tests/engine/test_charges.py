@@ -20,7 +20,7 @@ AT_ADMISSION = Options(admission_fair_sharing=SHARING, afs_anchor=False)
 
 def used(story: Story, local_queue: str) -> float:
     """The number by which a LocalQueue is ordered."""
-    found = story.engine.past_use_value(f"ns/{local_queue}")
+    found = story.engine.past_use_value(f"ns/{local_queue}", story.now)
     assert found is not None
     return found
 
@@ -157,9 +157,7 @@ def test_a_restart_goes_on_from_what_is_stored_and_counts_the_time_between() -> 
 
 def test_stored_past_use_from_the_future_counts_from_now_on() -> None:
     told = story()
-    local = LocalQueue(
-        "ns/a", "main", consumed=(("cpu", 8 * NANO),), last_update=Instant(told.now + 100 * FIVE_MINUTES)
-    )
+    local = LocalQueue("ns/a", "main", consumed=(("cpu", "8"),), last_update=Instant(told.now + 100 * FIVE_MINUTES))
     told.put("LocalQueue", "ns/a", local)
     told.decide()
     told.wait("5m")
@@ -183,9 +181,9 @@ def test_a_clock_that_is_set_back_does_not_stop_the_decay() -> None:
 def test_a_follower_takes_what_the_leader_stores_and_a_leader_does_not() -> None:
     engine = Engine(OPTIONS)
     engine.observe(Leading(False))
-    engine.observe(Seen(LocalQueue("ns/a", "main", consumed=(("cpu", NANO),), last_update=Instant(0)), 1))
+    engine.observe(Seen(LocalQueue("ns/a", "main", consumed=(("cpu", "1"),), last_update=Instant(0)), 1))
     engine.observe(Synced())
-    later = LocalQueue("ns/a", "main", consumed=(("cpu", 3 * NANO),), last_update=Instant(0))
+    later = LocalQueue("ns/a", "main", consumed=(("cpu", "3"),), last_update=Instant(0))
     engine.observe(Seen(later, 2))
     assert engine.past_use("ns/a", Instant(0)) is None, "another process computes it"
     engine.observe(Leading(True))
@@ -198,7 +196,7 @@ def test_a_status_write_touches_no_workload() -> None:
     told = story()
     told.do("queue w a cpu=40")
     told.decide()
-    told.put("LocalQueue", "ns/a", LocalQueue("ns/a", "main", consumed=(("cpu", NANO),), last_update=told.now))
+    told.put("LocalQueue", "ns/a", LocalQueue("ns/a", "main", consumed=(("cpu", "1"),), last_update=told.now))
     assert told.engine.is_settled
     wake = told.engine.next_wake()
     assert wake is None or wake > told.now

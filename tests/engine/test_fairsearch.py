@@ -75,7 +75,16 @@ def test_who_is_spared_and_why() -> None:
     scene = FairScene([borrower("a"), borrower("b"), borrower("c"), LENDER], holders, Holder("p", "a", ((CPU, 1),)))
     assert list(scene.victims()) == ["b0"]
     assert scene.selection.spared == 8
-    assert {one.reason for one in scene.selection.named} == {SparedReason.SMALLER_SHARE}
+    reasons = {one.workload: one.reason for one in scene.selection.named}
+    assert reasons == {"b1": SparedReason.TIE, "b2": SparedReason.TIE, "b3": SparedReason.TIE}
+
+
+def test_candidates_of_a_queue_from_which_nothing_is_taken_have_a_smaller_share() -> None:
+    holders = [Holder("b0", "b", ((CPU, 3),)), Holder("b1", "b", ((CPU, 3),)), Holder("c0", "c", ((CPU, 3),))]
+    scene = FairScene([borrower("a"), borrower("b"), borrower("c"), LENDER], holders, Holder("p", "a", ((CPU, 1),)))
+    assert list(scene.victims()) == ["b0"]
+    reasons = {one.workload: one.reason for one in scene.selection.named}
+    assert reasons == {"b1": SparedReason.TIE, "c0": SparedReason.SMALLER_SHARE}
 
 
 def test_who_may_not_be_taken_is_named_as_such() -> None:

@@ -26,7 +26,8 @@ BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 BINARY_SUFFIX: Final = {0: "", **{bits: suffix for suffix, bits in BINARY.items()}}
 SYNTAX: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 LONGEST: Final = 64
-EXPONENT_MAX: Final = 64
+EXPONENT_MAX: Final = 200
+"""Larger than any that makes a difference for a text of `LONGEST` characters."""
 
 
 class QuantityError(ValueError):
@@ -68,12 +69,8 @@ def parse_quantity(text: str) -> Quantity:
         family, bits = "BinarySI", BINARY[suffix]
     elif len(suffix) > 1:
         family = "DecimalExponent"
-        exponent = int(suffix[1:])
-        if abs(exponent) > EXPONENT_MAX:
-            raise QuantityError(
-                f"{text!r} has an exponent out of range; use one from -{EXPONENT_MAX} to {EXPONENT_MAX}"
-            )
-        scale += exponent
+        # Any larger exponent gives the largest quantity, and any smaller one the smallest, as in Kubernetes.
+        scale += max(-EXPONENT_MAX, min(int(suffix[1:]), EXPONENT_MAX))
     else:
         scale += DECIMAL[suffix]
     scale += 9

@@ -216,9 +216,18 @@ def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
         model.StopPolicy(seen.spec.stop_policy),
         seen.metadata.deletion_timestamp is not None,
         1.0 if sharing is None else parse_quantity(str(sharing.weight)).nanos / NANO,
-        tuple((resource, parse_quantity(str(amount)).nanos) for resource, amount in consumed),
+        tuple((resource, str(amount)) for resource, amount in consumed if is_quantity(amount)),
         None if past is None else parse_instant(past.last_update),
     )
+
+
+def is_quantity(text: str | int) -> bool:
+    """Whether past use can be read; what is not ours to read is replaced by the next sample."""
+    try:
+        parse_quantity(str(text))
+    except QuantityError:
+        return False
+    return True
 
 
 def check(seen: api_checks.AdmissionCheck) -> model.Check:

@@ -56,9 +56,11 @@ def options(loaded: Loaded, seed: int = 0) -> Options:
 
 
 def admission_fair_sharing(section: AdmissionFairSharing) -> model.AdmissionFairSharing:
-    """How the past use of LocalQueues is computed."""
+    """How the past use of LocalQueues is computed; more samples than one a second would only cost time."""
     return model.AdmissionFairSharing(
-        section.usage_half_life_time, section.usage_sampling_interval, tuple(sorted(section.resource_weights.items()))
+        section.usage_half_life_time,
+        max(section.usage_sampling_interval, SECOND),
+        tuple(sorted(section.resource_weights.items())),
     )
 
 

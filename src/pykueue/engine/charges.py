@@ -6,7 +6,7 @@ without `Options.afs_anchor` the admission, is stored. It is dropped if neither 
 
 from pykueue.engine.items import HOLDING, Item
 from pykueue.engine.model import LocalQueue, Workload
-from pykueue.engine.pastuse import Charge, Holding, PastUse
+from pykueue.engine.pastuse import Charge, Holding, PastUse, read
 from pykueue.engine.world import World
 
 
@@ -134,7 +134,7 @@ def see_local_queue(world: World, local: LocalQueue) -> None:
     weight = None if known is None else known.weight
     account = past.open(local.key, local.weight)
     if known is None or past.sample_number is None:
-        past.seed(account, local.consumed, local.last_update)
+        past.seed(account, read(local.consumed), local.last_update)
         if past.sample_number is not None and (account.at is None or account.at > world.now):
             account.at = world.now
     anchor(world, local)

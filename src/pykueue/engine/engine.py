@@ -21,7 +21,7 @@ from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import earlier, review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
-from pykueue.engine.pastuse import PastUse
+from pykueue.engine.pastuse import PastUse, value_of
 from pykueue.engine.pending import Ahead
 from pykueue.engine.shares import Share, share
 from pykueue.engine.world import World, assigned_flavors
@@ -338,10 +338,13 @@ class Engine:
         begun = Instant(past.number(now) * past.settings.sampling_micros)
         return past.sampled(local_queue, account, begun), begun
 
-    def past_use_value(self, local_queue: str) -> float | None:
-        """Return the number by which a LocalQueue is ordered, pending charges included; None unless it is computed."""
-        past = self.world.past
-        return None if past is None or past.sample_number is None else past.value(local_queue)
+    def past_use_value(self, local_queue: str, now: Instant) -> float | None:
+        """Return the same as one number, as it orders LocalQueues, pending charges included."""
+        past, found = self.world.past, self.past_use(local_queue, now)
+        if past is None or found is None:
+            return None
+        account = past.accounts[local_queue]
+        return value_of(found[0], account.pending, account.weight, past.weights)
 
     def required_checks(self, workload: Workload) -> tuple[str, ...]:
         """Return the AdmissionChecks that a workload must pass with the flavors that it has reserved."""

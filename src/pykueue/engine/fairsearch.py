@@ -4,14 +4,14 @@ A workload of another queue may be taken if the preemptor's queue stays within i
 allows it, which compares the shares of the two sides where the paths of the queues part.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pykueue.base.units import Instant
 from pykueue.engine.candidates import Requests
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import NEVER, Options, ShareStrategy
-from pykueue.engine.order import VictimKey, victim_key
+from pykueue.engine.order import VictimKey, later_because, victim_key
 from pykueue.engine.preempt import NOTHING, SPARED_MAX, Search, Selection, Spared, Victim
 from pykueue.engine.quota import QuotaNode, ancestors, usage_of, within_nominal
 from pykueue.engine.shares import Share, Standing, share, share_without, sides
@@ -155,23 +155,33 @@ class FairSearch(Search):
         return found + [Line(queue, self.holders(queue, policies.reclaim, frs)) for queue in borrowers]
 
     def spared(
-        self, frs: frozenset[int], chosen: Iterable[Victim], returned: Iterable[Victim], refused: Iterable[Item]
+        self, frs: frozenset[int], chosen: Sequence[Victim], returned: Iterable[Victim], refused: Iterable[Item]
     ) -> tuple[int, tuple[Spared, ...]]:
         """How many candidates stay, and some of them with the reason."""
         gone = {victim.item.key for victim in chosen}
         reasons = {victim.item.key: SparedReason.NOT_NEEDED for victim in returned}
         reasons |= {item.key: SparedReason.FAIR_SHARE for item in refused if item.key not in gone}
+        last = {victim.item.queue: self.key(victim.item) for victim in chosen}
         count = 0
         named: list[Spared] = []
         for line in self.lines(frs):
+            before = last.get(line.queue.name)
             while line.first is not None:
                 item = line.pop()
                 if item.key in gone or item.workload.evicted is not None:
                     continue
                 count += 1
                 if len(named) < SPARED_MAX:
-                    named.append(Spared(item.key, reasons.get(item.key, SparedReason.SMALLER_SHARE)))
+                    # Within a queue from which some were taken, the others come later as in every search.
+                    later = SparedReason.SMALLER_SHARE if before is None else later_because(self.key(item), before)
+                    named.append(Spared(item.key, reasons.get(item.key, later)))
         return count, tuple(named)
+
+    def key(self, item: Item) -> VictimKey:
+        """The place of a candidate among those of its queue."""
+        past = self.queue.past if item.queue == self.queue.name else None
+        used = 0.0 if past is None else past.value(item.workload.local_queue)
+        return victim_key(item, own_queue=self.queue.name, entitled=False, now=self.now, past_use=used)
 
 
 def search_for(snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant, options: Options) -> Search:

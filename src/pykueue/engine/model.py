@@ -198,8 +198,8 @@ class LocalQueue(Frozen, tag=True):
     terminating: bool = False
     weight: float = 1.0
     """Its claim among the LocalQueues of its ClusterQueue; with 0 it comes after all others."""
-    consumed: tuple[tuple[str, int], ...] = ()
-    """Its past use in billionths of each resource, as stored in its status."""
+    consumed: tuple[tuple[str, str], ...] = ()
+    """Its past use as a quantity of each resource, as stored in its status."""
     last_update: Instant | None = None
     """When `consumed` was computed."""
 

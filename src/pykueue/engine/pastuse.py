@@ -14,11 +14,13 @@ from math import inf, pow
 from typing import Final
 
 from pykueue.base.struct import Frozen
-from pykueue.base.units import MICROS, NANO, Instant, counts_in_milli
+from pykueue.base.units import MICROS, NANO, Instant, Quantity, counts_in_milli, parse_quantity
 from pykueue.engine.model import AdmissionFairSharing
 
 Amounts = Mapping[str, int]
 """Billionths of each resource; zeros are left out."""
+Stored = tuple[tuple[str, str], ...]
+"""The same as quantities, for what is stored: billionths of a byte exceed 64 bits."""
 MICRO_NANO: Final = 1_000_000
 """Billionths in a thousandth."""
 CHARGES_MAX: Final = 4096
@@ -260,6 +262,16 @@ def change(amounts: dict[str, int], resource: str, amount: int) -> None:
         amounts[resource] = total
     else:
         amounts.pop(resource, None)
+
+
+def stored(amounts: Iterable[tuple[str, int]]) -> Stored:
+    """Return billionths of resources as quantities."""
+    return tuple((resource, str(Quantity(amount))) for resource, amount in amounts)
+
+
+def read(amounts: Stored) -> tuple[tuple[str, int], ...]:
+    """Undo `stored`."""
+    return tuple((resource, parse_quantity(text).nanos) for resource, text in amounts)
 
 
 def nanos_of(resource: str, amount: int) -> int:

@@ -240,7 +240,7 @@ class Reading:
         open_now = str(active and found is not None and found.stop is StopPolicy.NONE)
         for one in ("True", "False", "Unknown"):
             self.add(families.LOCAL_STATUS, one == open_now, *owner, one, *own)
-        past_use = self.engine.past_use_value(key)
+        past_use = self.engine.past_use_value(key, self.now)
         if past_use is not None and found is not None:
             self.add(families.LOCAL_PAST_USE, past_use, *owner, found.queue, *own)
         for flavor, resources in covered.items():

@@ -24,7 +24,7 @@ from pykueue.engine.items import Bookmark, Claim, Item, Place, Shape, Tried
 from pykueue.engine.learn import see, slot_of
 from pykueue.engine.model import Options, PodSet, Thing, Workload
 from pykueue.engine.order import queue_stamp
-from pykueue.engine.pastuse import Charge, PastUse
+from pykueue.engine.pastuse import Charge, PastUse, Stored, read, stored
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.releases import note_releases
 from pykueue.engine.world import World, held
@@ -98,8 +98,9 @@ class RememberedPastUse(Frozen):
     """The past use of LocalQueues, and the charges that have not settled."""
 
     sample_number: int | None
-    accounts: tuple[tuple[str, tuple[tuple[str, int], ...], Instant | None], ...]
-    charges: tuple[tuple[str, Charge], ...]
+    accounts: tuple[tuple[str, Stored, Instant | None], ...]
+    charges: tuple[tuple[str, str, Stored, bool], ...]
+    """The workload, its LocalQueue, the amounts, and whether the reservation was stored."""
 
 
 class Checkpoint(Frozen, tag=True):
@@ -212,8 +213,8 @@ def remembered_past_use(past: PastUse) -> RememberedPastUse:
     accounts = past.accounts.items()
     return RememberedPastUse(
         past.sample_number,
-        tuple((key, tuple(sorted(account.consumed.items())), account.at) for key, account in accounts),
-        tuple(past.charges.items()),
+        tuple((key, stored(sorted(account.consumed.items())), account.at) for key, account in accounts),
+        tuple((key, one.local_queue, stored(one.amounts), one.stored) for key, one in past.charges.items()),
     )
 
 
@@ -367,10 +368,10 @@ def restore_past_use(world: World, past: PastUse, kept: RememberedPastUse) -> No
     """Restore past use; charges of workloads that are left out are dropped."""
     past.sample_number = kept.sample_number
     for key, consumed, at in kept.accounts:
-        past.seed(past.accounts[key], consumed, at)
-    for workload, charge in kept.charges:
+        past.seed(past.accounts[key], read(consumed), at)
+    for workload, local_queue, amounts, is_stored in kept.charges:
         if workload in world.items:
-            past.charge(workload, charge)
+            past.charge(workload, Charge(local_queue, read(amounts), is_stored))
 
 
 def restore_queue(engine: Engine, kept: RememberedQueue) -> None:
