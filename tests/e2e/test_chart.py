@@ -209,7 +209,6 @@ def test_the_image_has_the_version_of_the_chart_unless_a_tag_is_given() -> None:
         ("configuration.namespace=other", "configuration.namespace: differs from the namespace of the release"),
         ("configuration.integrations.frameworks={batch/job,pod}", "install with `pykueue manifests --config FILE`"),
         ("configuration.webhook.certDir=/certs", "configuration.webhook.certDir: the chart does not follow this key"),
-        ("configuration.fairSharing.preemptionStrategies={x}", "at '/configuration/fairSharing/preemptionStrategies"),
         ("configuration.resources.deviceClassMappings[0].name=x", "configuration.resources.deviceClassMappings: dyn"),
         ("configuration.metrcs.bindAddress=:1", "at '/configuration': additional properties 'metrcs' not allowed"),
         ("configuration.metrics.bindAddress=0", "at '/configuration/metrics/bindAddress': got number, want string"),
