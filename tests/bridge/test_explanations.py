@@ -5,13 +5,18 @@ import pytest
 
 from pykueue.api.explanations import (
     Names,
+    PastUseExplanation,
+    PastUseStanding,
     QueueExplanation,
     ShareExplanation,
     ShareStanding,
     SparedCandidates,
     WorkloadExplanation,
 )
+from pykueue.base.units import MICROS
 from pykueue.bridge.explanations import (
+    local_queues_in,
+    named_local_queues,
     named_queue,
     named_workload,
     queue_explanation,
@@ -20,7 +25,16 @@ from pykueue.bridge.explanations import (
 )
 from pykueue.engine.decisions import PodsNotReady, Wait, WaitReason
 from pykueue.engine.facts import Seen
-from pykueue.engine.model import Cohort, LocalQueue, Namespace, Options, PodsReadyOptions, ShareStrategy, Workload
+from pykueue.engine.model import (
+    AdmissionFairSharing,
+    Cohort,
+    LocalQueue,
+    Namespace,
+    Options,
+    PodsReadyOptions,
+    ShareStrategy,
+    Workload,
+)
 from tests.engine.record.explained import System, queue
 
 
@@ -186,3 +200,35 @@ def test_shares_are_numbers_for_programs_and_sentences_for_people() -> None:
     assert about.share == ShareStanding("ClusterQueue", "other", 0, "0.5")
     assert about.siblings == (ShareStanding("ClusterQueue", "main", 0, "1"),)
     assert told(made, "m0").share is None, "only pending workloads have one"
+
+
+def test_past_use_is_told_without_the_local_queues_of_other_namespaces() -> None:
+    used = Options(admission_fair_sharing=AdmissionFairSharing(half_life_micros=300 * MICROS))
+    weightless = LocalQueue("lab/none", "main", weight=0.0)
+    made = System(queue("main", 1, usage_based=True), weightless, LocalQueue("far/main", "main"), options=used)
+    made.see(Namespace("far"))
+    made.submit("runs", "main")
+    other(made, "first", 1)
+    made.submit("waits", "main")
+    made.submit("last", "none")
+    causes = made.why("waits")
+    assert list(local_queues_in(causes)) == ["lab/main", "far/main"]
+    answer = workload_explanation(named_local_queues(named_workload(causes, secretive), secretive))
+    own = PastUseStanding("main", "0.502307823", "1", 1)
+    assert answer.past_use == PastUseExplanation(own, 1, (), 1)
+    assert answer.place is not None
+    assert answer.place.turns
+    assert b"far/" not in msgspec.json.encode(answer)
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=WorkloadExplanation) == answer
+    assert "1 LocalQueue of another namespace goes first, with less past use" in str(answer.tree)
+    about = queue_explanation(named_local_queues(made.queue("main"), secretive))
+    last = PastUseStanding("none", "infinite", "0", 1)
+    assert about.past_use == PastUseExplanation(None, 3, (own, last), 1)
+    assert told(made, "runs").past_use is None, "only pending workloads have one"
+
+
+def test_the_local_queue_that_was_asked_about_is_named_to_everybody() -> None:
+    used = Options(admission_fair_sharing=AdmissionFairSharing(half_life_micros=300 * MICROS))
+    made = System(queue("main", 1, usage_based=True), options=used)
+    found = queue_explanation(named_local_queues(made.local_queue("main"), lambda key: ""))
+    assert found.past_use == PastUseExplanation(PastUseStanding("main", "0"))

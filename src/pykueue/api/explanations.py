@@ -49,6 +49,8 @@ class Place(Wire):
     overtaken_by: Names | None = None
     """Those that were behind it and started before it, the latest first."""
     overtaken_by_smaller: int = 0
+    turns: bool = False
+    """Whether it changes with every start, because LocalQueues take turns by their past use."""
 
 
 class FlavorRoom(Wire):
@@ -114,6 +116,31 @@ class ShareExplanation(Wire):
     """ClusterQueues whose next workload is considered before it."""
     protected: tuple[str, ...] = ()
     """ClusterQueues in which it may not preempt, because of the shares."""
+
+
+class PastUseStanding(Wire):
+    """The past use of a LocalQueue in a usage-based ClusterQueue."""
+
+    local_queue: str
+    """Its name, with the namespace unless it is that of the explanation."""
+    past_use: str
+    """The number that orders LocalQueues, divided by the weight; `infinite` for a weight of 0."""
+    weight: str = "1"
+    pending: int = 0
+    """How many of its workloads are pending."""
+
+
+class PastUseExplanation(Wire):
+    """How the past use of LocalQueues stands for a pending workload or a queue."""
+
+    own: PastUseStanding | None = None
+    """The LocalQueue that the explanation is about; absent for a ClusterQueue."""
+    count: int = 0
+    """The number of other LocalQueues; for a workload of those that go before it."""
+    others: tuple[PastUseStanding, ...] = ()
+    """Those of them with the least past use."""
+    other_namespaces: int = 0
+    """How many of these are of namespaces that the caller may not list."""
 
 
 class SparedCandidates(Wire):
@@ -197,6 +224,8 @@ class WorkloadExplanation(Wire):
     place: Place | None = None
     share: ShareExplanation | None = None
     """Only of a pending workload, under fair sharing."""
+    past_use: PastUseExplanation | None = None
+    """Only of a pending workload in a usage-based ClusterQueue."""
     pod_sets: tuple[PodSetExplanation, ...] = ()
     checks: tuple[CheckStanding, ...] = ()
     backoff_until: str = ""
@@ -273,5 +302,7 @@ class QueueExplanation(Wire):
     """Only under fair sharing."""
     siblings: tuple[ShareStanding, ...] = ()
     """The shares of others in its cohort, the largest first."""
+    past_use: PastUseExplanation | None = None
+    """Only in a usage-based ClusterQueue."""
     kind: str = ""
     api_version: str = ""

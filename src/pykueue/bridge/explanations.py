@@ -1,7 +1,8 @@
 """Explanations of the engine as objects of `query.pykueue.io`, with the names that their reader knows and may see."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from math import isinf
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +20,8 @@ from pykueue.api.explanations import (
     NeighbourRow,
     NewcomerRow,
     PastDecision,
+    PastUseExplanation,
+    PastUseStanding,
     Place,
     PodSetExplanation,
     Preemption,
@@ -40,6 +43,8 @@ from pykueue.engine.record.causes import (
     Fix,
     FlavorCause,
     Neighbour,
+    PastUseCause,
+    PastUseRow,
     PlaceCause,
     QueueCauses,
     ShareCause,
@@ -57,7 +62,8 @@ from pykueue.engine.record.rooms import Limit, Room
 from pykueue.engine.shares import rounded
 
 Naming: TypeAlias = Callable[[str], str]
-"""The name of a workload for a reader, by its key; `HIDDEN` if the reader may not see it."""
+"""The name of a workload or LocalQueue for a reader, by its key; `HIDDEN` if the reader may not see it."""
+Causes = TypeVar("Causes", WorkloadCauses, QueueCauses)
 
 
 def workloads_in(causes: WorkloadCauses | QueueCauses) -> Iterator[str]:
@@ -77,6 +83,17 @@ def workloads_in(causes: WorkloadCauses | QueueCauses) -> Iterator[str]:
     for noted in causes.recent:
         yield from decided_for(noted.decision)
         yield from named_in(noted.preemption)
+
+
+def local_queues_in(causes: WorkloadCauses | QueueCauses) -> Iterator[str]:
+    """The keys of the LocalQueues that an explanation compares."""
+    if causes.past_use is not None:
+        yield from (one.local_queue for one in rows_of(causes.past_use))
+
+
+def rows_of(found: PastUseCause) -> tuple[PastUseRow, ...]:
+    """All LocalQueues with their past use."""
+    return found.others if found.own is None else (found.own, *found.others)
 
 
 def named_in(record: PreemptionRecord | None) -> tuple[str, ...]:
@@ -165,6 +182,18 @@ def named_queue(causes: QueueCauses, name: Naming) -> QueueCauses:
     )
 
 
+def named_local_queues(causes: Causes, name: Naming) -> Causes:
+    """An explanation with names in place of the keys of LocalQueues; the one that was asked about is named anyhow."""
+    found = causes.past_use
+    if found is None:
+        return causes
+    own = found.own
+    if own is not None:
+        own = replace(own, local_queue=name(own.local_queue) or own.local_queue.partition("/")[2])
+    others = tuple(replace(one, local_queue=name(one.local_queue)) for one in found.others)
+    return replace(causes, past_use=replace(found, own=own, others=others))
+
+
 def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
     """The answer about a workload, from an explanation with names."""
     namespace, _, name = causes.key.partition("/")
@@ -180,6 +209,7 @@ def workload_explanation(causes: WorkloadCauses) -> WorkloadExplanation:
         queue_obstacle=causes.queue.obstacle,
         place=None if causes.place is None else place_of(causes.place),
         share=None if causes.share is None else share_of(causes.share),
+        past_use=None if causes.past_use is None else past_use_of(causes.past_use),
         pod_sets=tuple(
             PodSetExplanation(one.name, one.count, tuple(map(flavor_of, one.flavors)), one.uncovered)
             for one in causes.pod_sets
@@ -226,6 +256,7 @@ def place_of(place: PlaceCause) -> Place:
         place.parked,
         names_of(past.last, past.count) if past.count else None,
         past.smaller,
+        place.turns,
     )
 
 
@@ -242,6 +273,19 @@ def share_of(cause: ShareCause) -> ShareExplanation:
 def standing_of(row: ShareRow) -> ShareStanding:
     """The share of a ClusterQueue or Cohort."""
     return ShareStanding(row.kind, row.name, rounded(row.share), f"{row.weight:g}")
+
+
+def past_use_of(cause: PastUseCause) -> PastUseExplanation:
+    """How the past use of LocalQueues stands."""
+    own = None if cause.own is None else use_of(cause.own)
+    named = tuple(use_of(one) for one in cause.others if one.local_queue != HIDDEN)
+    return PastUseExplanation(own, cause.count, named, len(cause.others) - len(named))
+
+
+def use_of(row: PastUseRow) -> PastUseStanding:
+    """The past use of a LocalQueue, in billionths as its status has it."""
+    text = "infinite" if isinf(row.past_use) else f"{row.past_use:.9f}".rstrip("0").removesuffix(".")
+    return PastUseStanding(row.local_queue, text, f"{row.weight:g}", row.pending)
 
 
 def limit_name(limit: Limit) -> str:
@@ -383,6 +427,7 @@ def queue_explanation(causes: QueueCauses) -> QueueExplanation:
         ),
         share=None if causes.share is None else standing_of(causes.share),
         siblings=tuple(map(standing_of, causes.siblings)),
+        past_use=None if causes.past_use is None else past_use_of(causes.past_use),
         kind=QUEUE_EXPLANATION,
         api_version=API_VERSION,
     )

@@ -1,6 +1,6 @@
 """Answers `explanations`: why a workload waits and who holds the quota of a queue, from the engine of the leader."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,6 +15,8 @@ from pykueue.base.turns import in_steps
 from pykueue.base.units import Instant, Seconds, after, parse_instant
 from pykueue.bridge.explanations import (
     Naming,
+    local_queues_in,
+    named_local_queues,
     named_queue,
     named_workload,
     queue_explanation,
@@ -32,7 +34,7 @@ from pykueue.controllers.scheduling import Pump
 from pykueue.engine import model
 from pykueue.engine.decisions import GatedBy
 from pykueue.engine.lifecycle import run_end
-from pykueue.engine.record.causes import HIDDEN, QueueCause, State, WorkloadCauses
+from pykueue.engine.record.causes import HIDDEN, QueueCause, QueueCauses, State, WorkloadCauses
 from pykueue.engine.record.queuecauses import of_local_queue, of_queue
 from pykueue.engine.record.workloadcauses import of_workload
 from pykueue.jobs.batch import end_of
@@ -76,8 +78,9 @@ class Explanations:
                 key, State.FINISHED, Instant(0), QueueCause("", ""), recent=recent, forgotten=forgotten
             )
         causes = self.with_owner(causes, await self.finish(key))
-        name = await self.naming(call, workloads_in(causes))
-        return msgspec.json.encode(workload_explanation(named_workload(causes, name)))
+        name, local_name = await self.naming(call, causes)
+        named = named_local_queues(named_workload(causes, name), local_name)
+        return msgspec.json.encode(workload_explanation(named))
 
     async def finish(self, key: str) -> Instant:
         """When a Workload finished; 0 if it has not, or if that cannot be read."""
@@ -126,8 +129,8 @@ class Explanations:
         causes = await in_steps(of_local_queue(engine, f"{call.namespace}/{call.name}", self.end))
         if causes is None:
             raise not_found(GROUP, OF_LOCAL_QUEUES.plural, call.name)
-        name = await self.naming(call, workloads_in(causes))
-        return msgspec.json.encode(queue_explanation(named_queue(causes, name)))
+        name, local_name = await self.naming(call, causes)
+        return msgspec.json.encode(queue_explanation(named_local_queues(named_queue(causes, name), local_name)))
 
     async def of_queue(self, call: AggregatedCall) -> bytes:
         """A QueueExplanation of a ClusterQueue, in JSON."""
@@ -135,8 +138,8 @@ class Explanations:
         causes = await in_steps(of_queue(engine, call.name, ends=self.end))
         if causes is None:
             raise not_found(GROUP, OF_QUEUES.plural, call.name)
-        name = await self.naming(call, workloads_in(causes))
-        return msgspec.json.encode(queue_explanation(named_queue(causes, name)))
+        name, local_name = await self.naming(call, causes)
+        return msgspec.json.encode(queue_explanation(named_local_queues(named_queue(causes, name), local_name)))
 
     def end(self, workload: model.Workload) -> Instant | None:
         """When a workload is stopped at the latest, by its own maximum or by the deadline of its Job."""
@@ -150,15 +153,23 @@ class Explanations:
         deadline = None if seconds is None else after(workload.admitted_at, Seconds(seconds))
         return min((one for one in (own, deadline) if one is not None), default=None)
 
-    async def naming(self, call: AggregatedCall, keys: Iterable[str]) -> Naming:
-        """How the caller knows the workloads of an answer; those of namespaces that they may not list are hidden."""
+    async def naming(self, call: AggregatedCall, causes: WorkloadCauses | QueueCauses) -> tuple[Naming, Naming]:
+        """How the caller knows the workloads and the LocalQueues of an answer.
+
+        Those of namespaces in which they may not list Workloads are hidden.
+        """
+        keys = [*workloads_in(causes), *local_queues_in(causes)]
         seen = await readable(call.caller, call.namespace, (key.partition("/")[0] for key in keys if key))
         workloads = self.cluster().workloads
 
         def name(key: str) -> str:
             return title(workloads, key, call.namespace) if key.partition("/")[0] in seen else HIDDEN
 
-        return name
+        def local_name(key: str) -> str:
+            within, _, short = key.partition("/")
+            return HIDDEN if within not in seen else short if within == call.namespace else key
+
+        return name, local_name
 
 
 def title(workloads: Informer[Workload], key: str, namespace: str) -> str:

@@ -55,6 +55,8 @@ class PlaceCause(Frozen):
     """The keys of the first few ahead."""
     strategy: Strategy
     overtaken: Overtakings
+    turns: bool = False
+    """Whether it changes with every start, because LocalQueues take turns by their past use."""
 
 
 class FlavorCause(Frozen):
@@ -217,6 +219,29 @@ class ShareCause(Frozen):
     protected: tuple[Protected, ...] = ()
 
 
+class PastUseRow(Frozen):
+    """The past use of a LocalQueue in a usage-based ClusterQueue."""
+
+    local_queue: str
+    """Its key."""
+    past_use: float
+    """The number that orders LocalQueues, divided by the weight; infinite for a weight of 0."""
+    weight: float
+    pending: int
+    """How many of its workloads are pending."""
+
+
+class PastUseCause(Frozen):
+    """How the past use of LocalQueues stands for a pending workload or a queue."""
+
+    own: PastUseRow | None
+    """The LocalQueue that the explanation is about; None for a ClusterQueue."""
+    others: tuple[PastUseRow, ...] = ()
+    """Other LocalQueues, the least past use first; for a workload those that go before it."""
+    count: int = 0
+    """How many there are in total."""
+
+
 class WorkloadCauses(Frozen):
     """Why a workload is where it is."""
 
@@ -240,6 +265,8 @@ class WorkloadCauses(Frozen):
     place: PlaceCause | None = None
     share: ShareCause | None = None
     """None without fair sharing."""
+    past_use: PastUseCause | None = None
+    """None unless its ClusterQueue is usage-based."""
     pod_sets: tuple[PodSetCause, ...] = ()
     admission: Admission | None = None
     borrows: bool = False
@@ -329,3 +356,5 @@ class QueueCauses(Frozen):
     """None without fair sharing."""
     siblings: tuple[ShareRow, ...] = ()
     """The other children of its cohort, those with the largest shares first."""
+    past_use: PastUseCause | None = None
+    """None unless the ClusterQueue is usage-based."""

@@ -28,6 +28,7 @@ from pykueue.engine.record.causes import (
 from pykueue.engine.record.evictiontree import eviction_nodes, preemption_nodes
 from pykueue.engine.record.explain import obstacle, rank, reason, taken
 from pykueue.engine.record.nodes import Node, listed, number
+from pykueue.engine.record.pastusetree import TURNS, past_use_nodes, queue_past_use_nodes
 from pykueue.engine.record.recent import OVERTAKERS_MAX, Overtakings
 from pykueue.engine.record.rooms import Limit, Room
 from pykueue.engine.record.sharetree import queue_share_nodes, share_nodes
@@ -39,6 +40,7 @@ def tree_of_workload(causes: WorkloadCauses) -> Node:
     parts = (
         queue_node(causes),
         place_node(causes.place),
+        *past_use_nodes(causes.past_use),
         *share_nodes(causes.share),
         *(pod_set_node(one) for one in causes.pod_sets),
         *admission_nodes(causes),
@@ -105,6 +107,8 @@ def place_node(place: PlaceCause | None) -> Node | None:
         elif place.parked:
             rest = "none of them fits" if place.parked == place.ahead else f"{place.parked} of them do not fit"
             children.append(Node("parked", f"{rest} now, so they do not block it"))
+    if place.turns:
+        children.append(TURNS)
     past = place.overtaken
     if past.count:
         often = f"at least {past.count}" if past.since is not None else f"{past.count}"
@@ -261,6 +265,7 @@ def tree_of_queue(causes: QueueCauses) -> Node:
     """Who holds what, who borrows, and what a newcomer would meet."""
     parts = (
         *own_nodes(causes),
+        *queue_past_use_nodes(causes.past_use),
         *queue_share_nodes(causes),
         *(Node("quota", f"flavor {one.flavor}: {has(one)}{borrows(one)}") for one in causes.rooms),
         holders_node(causes),

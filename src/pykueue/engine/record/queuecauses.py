@@ -15,6 +15,7 @@ from pykueue.engine.model import StopPolicy
 from pykueue.engine.pending import PENDING
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.record.causes import Ends, Holder, Neighbour, NewcomerCause, QueueCauses, ShareRow
+from pykueue.engine.record.pastusecauses import past_use_in
 from pykueue.engine.record.rooms import is_consistent, neighbours, newcomer, rooms_of
 from pykueue.engine.record.sharecauses import row
 from pykueue.engine.record.tally import cohorts_above, inactive_because
@@ -66,6 +67,7 @@ def of_queue(
     own_pending = 0
     if local_queue:
         own_pending = yield from pending_of(engine, name, local_queue)
+    past_use = yield from past_use_in(engine, name, local_queue)
     met = yield from newcomers(world, queue)
     return QueueCauses(
         name,
@@ -86,6 +88,7 @@ def of_queue(
         met,
         share,
         siblings,
+        past_use,
     )
 
 

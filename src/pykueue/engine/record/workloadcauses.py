@@ -43,6 +43,7 @@ from pykueue.engine.record.causes import (
 from pykueue.engine.record.explain import never, reason
 from pykueue.engine.record.parsing import preemption, unassigned
 from pykueue.engine.record.partial import shrinkable_pod_sets
+from pykueue.engine.record.pastusecauses import past_use_before
 from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, Recent, waits_since
 from pykueue.engine.record.remedies import excess, ways_of
@@ -94,6 +95,10 @@ def of_workload(
     place = yield from place_of(engine, queue, item, recent)
     yield
     share = shares_of(engine, world.forest.queues.get(item.queue), item) if place is not None else None
+    past_use = None
+    if place is not None:
+        past_use, turns = yield from past_use_before(engine, queue, item)
+        place = replace(place, turns=turns)
     ways = yield from ways_of(engine, item, why, found, pod_sets, ends)
     return replace(
         causes,
@@ -103,6 +108,7 @@ def of_workload(
         never="" if why is None else never(code, why, shrinkable_pod_sets(workload)),
         place=place,
         share=share,
+        past_use=past_use,
         pod_sets=pod_sets,
         eviction=eviction,
         ways=ways,
