@@ -190,3 +190,24 @@ def test_those_who_were_spared_are_named_to_who_may_list_them(kueue: Kueue) -> N
         {"reason": "AdmittedEarlier", "workloads": {"count": 2, "named": ["Job mine", "Job far/stays"]}}
     ]
     assert about(kueue, "urgent")["preemption"]["victims"] == {"count": 1, "named": ["Job victim"]}
+
+
+@pytest.mark.kueue(config={"admissionFairSharing": {"usageHalfLifeTime": "5m"}})
+def test_local_queues_are_named_with_their_namespace_unless_it_is_that_of_the_answer(kueue: Kueue) -> None:
+    kueue.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}})
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    kueue.apply(FLAVOR, cluster_queue(cpu="1", admissionScope=scope))
+    kueue.apply(local_queue(), local_queue("main", "far", "main"))
+    for name in ("runs", "waits"):
+        kueue.job(name, queue="main", cpu=1)
+    kueue.job("first", queue="main", cpu=1, namespace="far")
+    found = about(kueue, "waits")["pastUse"]
+    assert (found["own"]["localQueue"], found["own"]["pending"], found["count"]) == ("main", 1, 1)
+    assert found["others"] == [{"localQueue": "far/main", "pastUse": "0", "pending": 1}]
+    sibling = kueue.client.request("GET", f"{ROOT}/namespaces/far/localqueues/main/explanations")["pastUse"]
+    assert (sibling["own"]["localQueue"], [one["localQueue"] for one in sibling["others"]]) == (
+        "main",
+        ["default/main"],
+    )
+    whole = kueue.client.request("GET", f"{ROOT}/clusterqueues/main/explanations")["pastUse"]
+    assert [one["localQueue"] for one in whole["others"]] == ["far/main", "default/main"]

@@ -52,7 +52,7 @@ def test_a_local_queue_with_less_past_use_goes_first() -> None:
     found = system.why("u1-2")
     first = PastUseRow("lab/u2", 0.0, 2.0, 3)
     assert found.past_use is not None
-    assert found.past_use.own == PastUseRow("lab/u1", pytest.approx(0.5, rel=0.01), 1.0, 2)
+    assert found.past_use.own == PastUseRow("lab/u1", 0.502307823, 1.0, 2)
     assert (found.past_use.others, found.past_use.count) == ((first,), 1)
     text = system.text("u1-2")
     assert "past use: that of LocalQueue lab/u1 is 0.5023\n" in text
