@@ -44,8 +44,8 @@ def test_a_queue_with_a_smaller_share_is_protected() -> None:
     assert found.queue.share == pytest.approx(1000 / 6)
     assert found.with_it == pytest.approx(2000 / 6)
     text = system.text("waits")
-    assert "share: ClusterQueue a has 0.167, and would have 0.333 with it" in text
-    refusal = "it may not preempt in b: with it, a would have a share of 0.333, not below the 0.167 of b"
+    assert "share: ClusterQueue a has 0.167, and would have 0.334 with it" in text
+    refusal = "it may not preempt in b: with it, a would have a share of 0.334, not below the 0.167 of b"
     assert refusal in text
 
 
@@ -70,7 +70,7 @@ def test_the_queue_that_goes_first_is_named_with_its_share() -> None:
     found = system.why("later").share
     assert found is not None
     assert [(one.queue, one.why) for one in found.earlier] == [("c", Precedence.SHARE)]
-    text = "c goes first: with its next workload, the share of c is 0.083, below 0.167, that of a with this one"
+    text = "c goes first: with its next workload, the share of c is 0.084, below 0.167, that of a with this one"
     assert text in system.text("later")
 
 
@@ -138,7 +138,8 @@ def test_the_share_of_a_queue_is_compared_with_its_siblings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0"), (142.857, "0.143"), (310.0, "0.31"), (2500.0, "2.5"), (float("inf"), "infinite")]
+    ("share", "text"),
+    [(0.0, "0"), (83.333, "0.084"), (142.857, "0.143"), (310.0, "0.31"), (2500.0, "2.5"), (float("inf"), "infinite")],
 )
-def test_shares_are_written_as_parts_of_one(share: float, text: str) -> None:
+def test_shares_are_written_as_parts_of_one_and_rounded_up_as_in_status(share: float, text: str) -> None:
     assert share_text(share) == text

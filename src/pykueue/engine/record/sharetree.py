@@ -6,11 +6,12 @@ from typing import assert_never
 
 from pykueue.engine.record.causes import Earlier, Precedence, Protected, QueueCauses, ShareCause, ShareRow
 from pykueue.engine.record.nodes import Node
+from pykueue.engine.shares import rounded
 
 
 def share_text(share: float) -> str:
-    """A weighted share for people, as a part of 1: what status and metrics show per mille."""
-    return "infinite" if isinf(share) else f"{share / 1000:.3f}".rstrip("0").rstrip(".")
+    """A weighted share for people, as a part of 1: the number that status shows per mille, rounded up."""
+    return "infinite" if isinf(share) else f"{rounded(share) / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def share_nodes(found: ShareCause | None) -> Iterator[Node]:
