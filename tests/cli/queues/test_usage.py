@@ -53,6 +53,59 @@ def test_cohorts_within_cohorts_are_indented_and_counted_once() -> None:
     ]
 
 
+def limited(tree: Any, limit: str) -> Any:
+    """An object that lends at most this much cpu."""
+    tree["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = limit
+    return tree
+
+
+def test_a_cohort_shows_what_it_borrows_from_its_parent() -> None:
+    rows = usage(
+        [queue("a", "a-dept", "0", "600m", "600m"), queue("b", "b-dept", "2", "1")],
+        [cohort("all", quota="3600m"), cohort("a-dept", "all"), cohort("b-dept", "all")],
+    )
+    found = {one.name: one for one in rows if one.kind == "cohort"}
+    assert {name: (one.cohort, one.borrowed) for name, one in found.items()} == {
+        "all": ("", 0),
+        "a-dept": ("all", 600),
+        "b-dept": ("all", 0),
+    }
+    assert bar(found["a-dept"]) == "+" * 20
+    assert [line.split()[6] for line in table_lines(rows, COLUMNS)] == ["BORROWED", "-", "600m", "600m", "0", "0"]
+    assert [line.split(",")[7] for line in csv_lines(rows, CSV, no_headers=True)] == ["", "0.6", "0.6", "0", "0"]
+    items: Any = document(rows)["items"]
+    assert [(one["cohort"], one["borrowed"]) for one in items[:2]] == [("", "0"), ("all", "600m")]
+
+
+@pytest.mark.parametrize(
+    ("own", "inner", "expected"),
+    [
+        pytest.param(queue("own", "dept", "10", "2"), cohort("dept", "all"), 0, id="another queue lends all"),
+        pytest.param(
+            limited(queue("own", "dept", "10", "2"), "0"), cohort("dept", "all"), 5000, id="another queue lends nothing"
+        ),
+        pytest.param(
+            limited(queue("own", "dept", "10", "9"), "3"), cohort("dept", "all"), 4000, id="and uses what it lends"
+        ),
+        pytest.param(queue("own", "dept", "0"), cohort("dept", "all", "3"), 2000, id="the Cohort has quota of its own"),
+        pytest.param(
+            queue("own", "dept", "0"), limited(cohort("dept", "all", "3"), "1"), 2000, id="of which it lends a part"
+        ),
+    ],
+)
+def test_what_a_member_does_not_lend_is_not_available_to_the_others(own: Any, inner: Any, expected: int) -> None:
+    rows = usage([own, queue("busy", "dept", "0", "5", "5")], [cohort("all", quota="20"), inner])
+    assert {one.borrowed for one in rows if one.name == "dept"} == {expected}
+
+
+def test_a_cohort_within_a_cohort_lends_at_most_its_limit_to_it() -> None:
+    rows = usage(
+        [queue("busy", "mid", "0", "5", "5")],
+        [cohort("all", quota="20"), cohort("mid", "all"), limited(cohort("leaf", "mid", "10"), "2")],
+    )
+    assert [one.borrowed for one in rows if one.name in ("mid", "leaf")] == [3000, 0]
+
+
 def test_cohorts_in_a_circle_are_shown_once() -> None:
     rows = usage([queue("a", "x", "1"), queue("b", "y", "1")], [cohort("x", "y"), cohort("y", "x")])
     assert sorted(one.name for one in rows) == ["a", "b", "x", "y"]

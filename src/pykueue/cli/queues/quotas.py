@@ -19,6 +19,17 @@ def quotas(tree: Tree) -> Amounts:
     }
 
 
+def lending_limits(tree: Tree) -> Amounts:
+    """How much a ClusterQueue or Cohort lends at most; what has no limit is left out."""
+    return {
+        (text(flavor, "name"), text(one, "name")): whole_amount(text(one, "name"), limit)
+        for _, group in mappings(tree, "spec", "resourceGroups")
+        for _, flavor in mappings(group, "flavors")
+        for _, one in mappings(flavor, "resources")
+        if (limit := member(one, "lendingLimit")) is not None
+    }
+
+
 def reserved(tree: Tree, what: str = "total") -> Amounts:
     """What is reserved in a queue, or the part of it that is borrowed."""
     return {

@@ -1,6 +1,6 @@
 """How much of their quota cohorts and queues use: pure functions from objects to rows and bars."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final, Literal
 
@@ -10,7 +10,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED, amount_text
 from pykueue.cli.amounts import readable
 from pykueue.cli.formats import Column
-from pykueue.cli.queues.quotas import quotas, reserved
+from pykueue.cli.queues.quotas import Amounts, lending_limits, quotas, reserved
 from pykueue.engine.record.sharetree import share_text
 from pykueue.engine.shares import rounded
 
@@ -27,12 +27,14 @@ class Usage(Frozen):
     kind: Literal["cohort", "queue", "localqueue"]
     name: str
     cohort: str
+    """The cohort that it is in; the parent of a Cohort. Empty if there is none."""
     flavor: str
     resource: str
     nominal: int | None
     """None for a LocalQueue, which owns nothing."""
     used: int
     borrowed: int
+    """What it uses beyond its own quota; for a Cohort, what all below it use of the quota of its parent."""
     lent: int | None
     """What others in a cohort use of it; None for a queue, because a cohort lends as a whole."""
     running: int
@@ -45,32 +47,56 @@ class Usage(Frozen):
     """The weight under fair sharing; empty for a cohort without an object."""
 
 
+class Subtree:
+    """The quota of a cohort and what is used of it, as its parent counts them: without what the members do not lend."""
+
+    def __init__(self, quota: Amounts) -> None:
+        self.quota = dict(quota)
+        self.used: Amounts = {}
+
+    def add(self, quota: Amounts, used: Amounts, limits: Amounts) -> None:
+        """Add a member with its quota, what it uses and what it lends at most."""
+        for key in {*quota, *used}:
+            kept = max(0, quota.get(key, 0) - limits[key]) if key in limits else 0
+            self.quota[key] = self.quota.get(key, 0) + quota.get(key, 0) - kept
+            self.used[key] = self.used.get(key, 0) + max(0, used.get(key, 0) - kept)
+
+    def borrowed(self) -> Amounts:
+        """What is used beyond the quota."""
+        return {key: max(0, used - self.quota.get(key, 0)) for key, used in self.used.items()}
+
+
 def usage(queues: Sequence[Tree], cohorts: Sequence[Tree]) -> list[Usage]:
     """The rows of all cohorts, each followed by its queues and cohorts; queues without a cohort come last."""
     rows: list[Usage] = []
-    parents = {name_of(one): text(one, "spec", "parentName") for one in cohorts}
+    objects = {name_of(one): one for one in cohorts}
+    parents = {name: text(one, "spec", "parentName") for name, one in objects.items()}
     parents |= {name: "" for one in queues if (name := text(one, "spec", "cohortName")) and name not in parents}
-    own = {name_of(one): quotas(one) for one in cohorts}
-    shares = {name_of(one): sharing(one) for one in cohorts}
+    own = {name: quotas(one) for name, one in objects.items()}
     members: dict[str, list[Tree]] = {name: [] for name in [*parents, ""]}
     for one in queues:
         members[text(one, "spec", "cohortName")].append(one)
 
-    def add(name: str, depth: int) -> list[Usage]:
-        """Add a cohort and everything below it; return the rows of the queues below it."""
+    def add(name: str, depth: int) -> tuple[list[Usage], Subtree]:
+        """Add a cohort and everything below it; return the rows of the queues below it, and its quota and usage."""
         parents.pop(name, None)
         place = len(rows)
-        found = [row for one in sorted(members[name], key=name_of) for row in queue_rows(one, depth + bool(name))]
-        rows.extend(found)
         quota = dict(own.get(name, {}))
+        below = Subtree(quota)
+        found: list[Usage] = []
+        for one in sorted(members[name], key=name_of):
+            found += queue_rows(one, depth + bool(name))
+            below.add(quotas(one), reserved(one), lending_limits(one))
+        rows.extend(found)
         for child in sorted(one for one, parent in parents.items() if parent == name):
-            found = [*found, *add(child, depth + 1)]
-            for key, more in own.get(child, {}).items():
-                quota[key] = quota.get(key, 0) + more
+            more, inner = add(child, depth + 1)
+            found = [*found, *more]
+            below.add(inner.quota, inner.used, lending_limits(objects.get(child, {})))
+            for key, amount in own.get(child, {}).items():
+                quota[key] = quota.get(key, 0) + amount
         own[name] = quota
-        shared = shares.get(name, (None, ""))
-        rows[place:place] = cohort_rows(name, found, quota, depth, shared) if name else []
-        return found
+        rows[place:place] = cohort_rows(name, objects.get(name), found, quota, below, depth) if name else []
+        return found, below
 
     roots = sorted(name for name, parent in parents.items() if parent not in parents)
     for name in roots:
@@ -117,29 +143,27 @@ def sharing(tree: Tree) -> tuple[float | None, str]:
 
 
 def cohort_rows(
-    name: str,
-    members: Sequence[Usage],
-    own: Mapping[tuple[str, str], int],
-    depth: int = 0,
-    shared: tuple[float | None, str] = (None, ""),
+    name: str, cohort: Tree | None, members: Sequence[Usage], quota: Amounts, below: Subtree, depth: int
 ) -> Iterator[Usage]:
-    """The sums over the queues below a cohort, with the quota of the Cohorts themselves."""
+    """The sums over the queues below a cohort, with the quota of the Cohorts themselves; it may have no object."""
+    parent = "" if cohort is None else text(cohort, "spec", "parentName")
+    borrowed = below.borrowed() if parent else {}
     counts = {one.name: (one.running, one.pending) for one in members}
-    for key in dict.fromkeys([*own, *((one.flavor, one.resource) for one in members)]):
+    for key in dict.fromkeys([*quota, *((one.flavor, one.resource) for one in members)]):
         rows = [one for one in members if (one.flavor, one.resource) == key]
         yield Usage(
             "cohort",
             name,
-            "",
+            parent,
             *key,
-            own.get(key, 0) + sum(one.nominal or 0 for one in rows),
+            quota.get(key, 0) + sum(one.nominal or 0 for one in rows),
             sum(one.used for one in rows),
-            0,
+            borrowed.get(key, 0),
             sum(one.borrowed for one in rows),
             sum(running for running, _ in counts.values()),
             sum(pending for _, pending in counts.values()),
             depth,
-            *shared,
+            *((None, "") if cohort is None else sharing(cohort)),
         )
 
 
@@ -200,6 +224,11 @@ def bar(row: Usage) -> str:
     return OWN * (full - over) + BORROWED * over + IDLE * (BAR - full)
 
 
+def may_borrow(row: Usage) -> bool:
+    """Whether a row has borrowed quota: that of a queue, or of a cohort that has a parent."""
+    return row.kind == "queue" or (row.kind == "cohort" and bool(row.cohort))
+
+
 def shown(row: Usage, value: int | None) -> str:
     """An amount of the row's resource; a dash if there is none."""
     return "-" if value is None else readable(row.resource, value)
@@ -226,7 +255,7 @@ COLUMNS: Final[Sequence[Column[Usage]]] = (
     Column("USE", bar),
     Column("USED", lambda row: shown(row, row.used), ">"),
     Column("NOMINAL", lambda row: shown(row, row.nominal), ">"),
-    Column("BORROWED", lambda row: shown(row, row.borrowed) if row.kind == "queue" else "-", ">"),
+    Column("BORROWED", lambda row: shown(row, row.borrowed) if may_borrow(row) else "-", ">"),
     Column("LENT", lambda row: shown(row, row.lent), ">"),
     Column("RUNNING", lambda row: str(row.running), ">"),
     Column("PENDING", lambda row: str(row.pending), ">"),
@@ -239,7 +268,7 @@ CSV: Final[Sequence[Column[Usage]]] = (
     Column("RESOURCE", lambda row: row.resource),
     Column("USED", lambda row: number(row, row.used)),
     Column("NOMINAL", lambda row: number(row, row.nominal)),
-    Column("BORROWED", lambda row: number(row, row.borrowed if row.kind == "queue" else None)),
+    Column("BORROWED", lambda row: number(row, row.borrowed if may_borrow(row) else None)),
     Column("LENT", lambda row: number(row, row.lent)),
     Column("RUNNING", lambda row: str(row.running)),
     Column("PENDING", lambda row: str(row.pending)),
