@@ -214,7 +214,7 @@ def test_past_use_is_told_without_the_local_queues_of_other_namespaces() -> None
     causes = made.why("waits")
     assert list(local_queues_in(causes)) == ["lab/main", "far/main"]
     answer = workload_explanation(named_local_queues(named_workload(causes, secretive), secretive))
-    own = PastUseStanding("main", "0.502307823", "1", 1)
+    own = PastUseStanding("main", "0.502307823", "1", 1, "2027-01-15T08:00:01Z")
     assert answer.past_use == PastUseExplanation(own, 1, (), 1)
     assert answer.place is not None
     assert answer.place.turns
@@ -222,7 +222,7 @@ def test_past_use_is_told_without_the_local_queues_of_other_namespaces() -> None
     assert msgspec.json.decode(msgspec.json.encode(answer), type=WorkloadExplanation) == answer
     assert "1 LocalQueue of another namespace goes first, with less past use" in str(answer.tree)
     about = queue_explanation(named_local_queues(made.queue("main"), secretive))
-    last = PastUseStanding("none", "infinite", "0", 1)
+    last = PastUseStanding("none", "infinite", "0", 1, "2027-01-15T08:00:00Z")
     assert about.past_use == PastUseExplanation(None, 3, (own, last), 1)
     assert told(made, "runs").past_use is None, "only pending workloads have one"
 
@@ -231,4 +231,4 @@ def test_the_local_queue_that_was_asked_about_is_named_to_everybody() -> None:
     used = Options(admission_fair_sharing=AdmissionFairSharing(half_life_micros=300 * MICROS))
     made = System(queue("main", 1, usage_based=True), options=used)
     found = queue_explanation(named_local_queues(made.local_queue("main"), lambda key: ""))
-    assert found.past_use == PastUseExplanation(PastUseStanding("main", "0"))
+    assert found.past_use == PastUseExplanation(PastUseStanding("main", "0", time="2027-01-15T08:00:00Z"))

@@ -128,6 +128,8 @@ class PastUseStanding(Wire):
     weight: str = "1"
     pending: int = 0
     """How many of its workloads are pending."""
+    time: str = ""
+    """Up to when use counts: past use is brought up to date when the scheduler decides next."""
 
 
 class PastUseExplanation(Wire):

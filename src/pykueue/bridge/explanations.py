@@ -285,7 +285,7 @@ def past_use_of(cause: PastUseCause) -> PastUseExplanation:
 def use_of(row: PastUseRow) -> PastUseStanding:
     """The past use of a LocalQueue, in billionths as its status has it."""
     text = "infinite" if isinf(row.past_use) else f"{row.past_use:.9f}".rstrip("0").removesuffix(".")
-    return PastUseStanding(row.local_queue, text, f"{row.weight:g}", row.pending)
+    return PastUseStanding(row.local_queue, text, f"{row.weight:g}", row.pending, time_of(row.at))
 
 
 def limit_name(limit: Limit) -> str:

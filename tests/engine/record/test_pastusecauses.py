@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from pykueue.base.units import MICROS
+from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.engine.model import AdmissionFairSharing, LocalQueue, Options
 from pykueue.engine.record.causes import HIDDEN, PastUseCause, PastUseRow
 from pykueue.engine.record.causetree import tree_of_queue
@@ -15,6 +15,7 @@ from tests.engine.record.explained import System, lines, queue
 FIVE_MINUTES = 300 * MICROS
 """A start costs half of what it requests."""
 USED = Options(admission_fair_sharing=AdmissionFairSharing(half_life_micros=FIVE_MINUTES))
+START = Instant(1_800_000_000 * MICROS)
 TURNS = "the place changes with every start, because LocalQueues take turns by their past use"
 
 
@@ -50,12 +51,12 @@ def test_where_past_use_does_not_count_it_is_not_mentioned(options: Options, usa
 def test_a_local_queue_with_less_past_use_goes_first() -> None:
     system = two()
     found = system.why("u1-2")
-    first = PastUseRow("lab/u2", 0.0, 2.0, 3)
+    first = PastUseRow("lab/u2", 0.0, 2.0, 3, START)
     assert found.past_use is not None
-    assert found.past_use.own == PastUseRow("lab/u1", 0.502307823, 1.0, 2)
+    assert found.past_use.own == PastUseRow("lab/u1", 0.502307823, 1.0, 2, after(START, Seconds(1)))
     assert (found.past_use.others, found.past_use.count) == ((first,), 1)
     text = system.text("u1-2")
-    assert "past use: that of LocalQueue lab/u1 is 0.5023\n" in text
+    assert "past use: that of LocalQueue lab/u1 is 0.5023, counted up to 2027-01-15T08:00:01Z\n" in text
     assert "LocalQueue lab/u2 goes first: its past use is 0 (weight 2); 3 of its workloads wait\n" in text
     assert f"place in line: 5 of 5; ahead: lab/u2-0, lab/u2-1, lab/u2-2 and lab/u1-1\n    {TURNS}" in text.replace(
         "    none of them fits now, so they do not block it\n", ""
@@ -73,7 +74,7 @@ def test_a_local_queue_without_pending_workloads_does_not_go_first() -> None:
     system.submit("runs", "u1")
     system.submit("waits", "u1")
     text = system.text("waits")
-    assert "past use: that of LocalQueue lab/u1 is 0.5023; no LocalQueue with pending workloads has less" in text
+    assert "is 0.5023, counted up to 2027-01-15T08:00:01Z; no LocalQueue with pending workloads has less" in text
     assert TURNS not in text, "nobody else waits"
 
 
@@ -97,7 +98,10 @@ def test_a_workload_that_runs_has_no_past_use() -> None:
 
 def test_the_past_use_of_a_local_queue_is_compared_with_its_siblings() -> None:
     system = two()
-    text = "past use: 0.5023; LocalQueues of this ClusterQueue with less go first\n    LocalQueue lab/main: 0\n"
+    text = (
+        "past use: 0.5023, counted up to 2027-01-15T08:00:01Z; LocalQueues of this ClusterQueue with less go first\n"
+        "    LocalQueue lab/main: 0\n"
+    )
     assert f"{text}    LocalQueue lab/u2: 0 (weight 2); 3 of its workloads wait\n" in queue_lines(system, "u1")
 
 

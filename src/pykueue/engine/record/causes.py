@@ -229,6 +229,8 @@ class PastUseRow(Frozen):
     weight: float
     pending: int
     """How many of its workloads are pending."""
+    at: Instant | None = None
+    """Up to when use counts: past use is brought up to date when something is decided."""
 
 
 class PastUseCause(Frozen):

@@ -67,7 +67,9 @@ def waiting_by_local_queue(line: PendingQueue) -> Generator[None, None, dict[str
 def row(past: PastUse, key: str, waiting: dict[str, int]) -> PastUseRow:
     """A LocalQueue and its past use."""
     account = past.accounts.get(key)
-    return PastUseRow(key, past.value(key), 1.0 if account is None else account.weight, waiting.get(key, 0))
+    if account is None:
+        return PastUseRow(key, past.value(key), 1.0, waiting.get(key, 0))
+    return PastUseRow(key, account.value, account.weight, waiting.get(key, 0), account.at)
 
 
 def least(rows: Iterable[PastUseRow]) -> tuple[tuple[PastUseRow, ...], int]:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from math import isinf
 from typing import Final
 
+from pykueue.base.units import format_instant
 from pykueue.engine.record.causes import HIDDEN, PastUseCause, PastUseRow
 from pykueue.engine.record.nodes import Node
 
@@ -23,6 +24,13 @@ def figure(row: PastUseRow) -> str:
     return text if row.weight == 1 else f"{text} (weight {row.weight:g})"
 
 
+def counted(row: PastUseRow) -> str:
+    """Up to when use counts, as a clause; empty if that is not known or does not matter."""
+    return (
+        "" if row.at is None or not row.past_use or isinf(row.past_use) else f", counted up to {format_instant(row.at)}"
+    )
+
+
 def waits(row: PastUseRow) -> str:
     """How many workloads of a LocalQueue wait, as a clause; empty if none does."""
     return f"; {row.pending} of its workloads wait{'s' if row.pending == 1 else ''}" if row.pending else ""
@@ -32,7 +40,7 @@ def past_use_nodes(found: PastUseCause | None) -> Iterator[Node]:
     """The past use of a pending workload's LocalQueue, and which LocalQueues go before it."""
     if found is None or found.own is None:
         return
-    text = f"past use: that of LocalQueue {found.own.local_queue} is {figure(found.own)}"
+    text = f"past use: that of LocalQueue {found.own.local_queue} is {figure(found.own)}{counted(found.own)}"
     if not found.count:
         text += "; no LocalQueue with pending workloads has less"
     children = [
@@ -53,7 +61,7 @@ def queue_past_use_nodes(found: PastUseCause | None) -> Iterator[Node]:
     if found.own is None:
         text = "past use of its LocalQueues; those with less go first:"
     else:
-        text = f"past use: {figure(found.own)}; LocalQueues of this ClusterQueue with less go first"
+        text = f"past use: {figure(found.own)}{counted(found.own)}; LocalQueues of this ClusterQueue with less go first"
     children = [Node("sibling", f"LocalQueue {one.local_queue}: {figure(one)}{waits(one)}") for one in named(found)]
     rest = unnamed(found)
     if rest:
