@@ -39,9 +39,10 @@ def top(
     """Show how much of their quota cohorts and queues use.
 
     In a bar, # is used quota of the queue itself, + is borrowed, and . is idle. A cohort lends as a whole, so LENT is
-    in its row. On a terminal the table is updated until Ctrl-C. Without permission to read ClusterQueues, you see the
-    usage of the LocalQueues in your namespace. Under fair sharing, SHARE is what a queue or cohort borrows, as a part
-    of what its cohort can lend, divided by its WEIGHT. With -o csv, amounts are numbers of cores, bytes or units.
+    in its row, and BORROWED is what it borrows from its parent. On a terminal the table is updated until Ctrl-C.
+    Without permission to read ClusterQueues, you see the usage of the LocalQueues in your namespace. Under fair
+    sharing, SHARE is what a queue or cohort borrows, as a part of what its cohort can lend, divided by its WEIGHT.
+    With -o csv, amounts are numbers of cores, bytes or units.
 
     \b
     Example:
