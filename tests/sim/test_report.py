@@ -191,6 +191,36 @@ def test_equal_workloads_share_their_verdict() -> None:
     assert {one.why for one in found.waiting} == {"asks 2 cpu, and flavor default can never give its queue more than 1"}
 
 
+def cohort(name: str, spec: str) -> str:
+    return f"---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+def test_who_is_left_does_not_have_the_reason_for_which_an_equal_one_waited_before_it_started() -> None:
+    quota = "{resourceGroups: [{coveredResources: [cpu], flavors: [{name: default, resources: [{name: cpu, %s}]}]}]}"
+    fair = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}\n"
+    arrivals = {"c": (12, "0s"), "b": (8, "10m"), "a1": (8, "20m"), "a2": (8, "20m")}
+    places = {"a1": ("dept", 3), "a2": ("dept", 1), "b": ("root", 2), "c": ("root", 1)}
+    found = reported(
+        configuration(fair),
+        cohort("root", quota % "nominalQuota: 12"),
+        cohort("dept", "{parentName: root, fairSharing: {weight: 3}}"),
+        *(
+            queue(
+                name, 0, cohortName=above, fairSharing=f"{{weight: {weight}}}", preemption="{reclaimWithinCohort: Any}"
+            )
+            for name, (above, weight) in places.items()
+        ),
+        *(
+            job(f"{name}-{index}", 1, name, run_seconds=36_000, arrival=at)
+            for name, (count, at) in arrivals.items()
+            for index in range(count)
+        ),
+        until=1_800,
+    )
+    left = [one.why for one in found.waiting if one.state == "waits"]
+    assert (len(left), {why.rpartition("; ")[2] for why in left}) == (24, {"preemption would not help"})
+
+
 def test_a_backoff_says_until_when() -> None:
     waits = configuration("waitForPodsReady: {timeout: 1m}\n")
     assert (

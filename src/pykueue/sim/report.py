@@ -7,7 +7,6 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import UNLIMITED, Instant, amount_text, format_instant
 from pykueue.engine.decisions import (
     Admit,
-    Bypassed,
     Deactivate,
     Evict,
     Inactive,
@@ -18,7 +17,7 @@ from pykueue.engine.decisions import (
     Wait,
     Why,
 )
-from pykueue.engine.model import ClusterQueue, LocalQueue, PodSet, Workload
+from pykueue.engine.model import ClusterQueue, LocalQueue, Workload
 from pykueue.engine.record.explain import because, reason, what_helps
 from pykueue.engine.wording import message
 from pykueue.jobs.manifest import with_job_paths
@@ -420,32 +419,20 @@ def usage_after(moment: Moment) -> Mapping[Slot, int] | None:
     return usage
 
 
-ShapeKey: TypeAlias = tuple[str, tuple[PodSet, ...], int]
-
-
-def shape_key(level: Workload) -> ShapeKey:
-    """What workloads share that no decision could distinguish."""
-    return level.local_queue, level.pod_sets, level.priority
-
-
 def waiting_rows(past: Past, names: Names) -> tuple[WaitingRow, ...]:
     """The workloads that have not finished, since when, why, and what would help."""
-    reasons: dict[str, Why] = {}
     since: dict[str, Instant] = {}
     deactivated: dict[str, str] = {}
     for moment in past.moments:
-        if isinstance(moment.decision, Wait) and not isinstance(moment.decision.why, Bypassed):
-            reasons[moment.workload] = moment.decision.why
         if isinstance(moment.decision, Deactivate):
             deactivated[moment.workload] = because(moment.decision)
         if moment.what not in (MomentKind.WAITS, MomentKind.RUNS):
             since[moment.workload] = moment.at
-    unfinished = [level for level in past.levels if not level.finished and level.key in since]
-    alike = {shape_key(level): reasons[level.key] for level in reversed(unfinished) if level.key in reasons}
     rows = []
-    for level in unfinished:
-        why = reasons.get(level.key) or alike.get(shape_key(level)) or Queued()
-        state, text, helps = standing(level, why)
+    for level in past.levels:
+        if level.finished or level.key not in since:
+            continue
+        state, text, helps = standing(level, past.reasons.get(level.key, Queued()))
         text = text if level.active else deactivated.get(level.key, text)
         queue = names.queues[level.key]
         helps = tuple(names.with_user_names(one, level.key) for one in helps)

@@ -1,5 +1,6 @@
 """The simulation: virtual time, a heap of events, and the loop around the engine; jobs follow their plans."""
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from heapq import heappop, heappush
 from sys import maxsize
@@ -10,11 +11,12 @@ from msgspec.structs import replace
 from pykueue.api.durations import Micros
 from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant, Seconds, parse_instant
-from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue, Reserve, Unreserve, Wait
+from pykueue.engine.decisions import Admit, Deactivate, Decision, Evict, Requeue, Reserve, Unreserve, Wait, Why
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Seen, Stopped, Synced, Written
 from pykueue.engine.model import Check, CheckState, PodsReady, Workload
 from pykueue.engine.record.checkpoint import restore
+from pykueue.engine.record.workloadcauses import reason_of
 from pykueue.sim.plans import RunPlan
 from pykueue.sim.provisioning import Provisioner
 from pykueue.sim.trace import Arrival, Trace
@@ -82,6 +84,8 @@ class Past(Frozen):
     ended: End
     levels: tuple[Workload, ...]
     """Every workload in its final state, in order of arrival."""
+    reasons: Mapping[str, Why]
+    """Why each workload that has arrived and holds no quota is pending at the end."""
 
 
 class Event(StrEnum):
@@ -158,7 +162,17 @@ class World:
             # The engine may have repeated decisions that were settled; they are not part of the result.
             self.now = self.moments[-1].at if self.moments else self.trace.start
         levels = tuple(self.level(key) for key in self.runs)
-        return Past(self.trace, tuple(self.moments), self.now, ended, levels)
+        return Past(self.trace, tuple(self.moments), self.now, ended, levels, dict(self.reasons()))
+
+    def reasons(self) -> Iterator[tuple[str, Why]]:
+        """Yield why each pending workload is pending now: the verdict on its class, or what was decided about it."""
+        for key in self.runs:
+            item = self.engine.item(key)
+            if item is None or item.workload.admission is not None or item.workload.finished:
+                continue
+            _, why = reason_of(self.engine, item)
+            if why is not None:
+                yield key, why
 
     def proceed(self, until: Instant, *, bounded: bool) -> End:
         """Go from one instant to the next; returns why it ended."""

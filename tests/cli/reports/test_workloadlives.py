@@ -6,12 +6,14 @@ from pykueue.base.units import MICROS, Instant
 from pykueue.cli.reports.workloadlives import Lives
 from pykueue.engine.decisions import (
     Admit,
+    Bypassed,
     Deactivate,
     Evict,
     EvictionReason,
     PreemptionReason,
     Queued,
     Reserve,
+    Unassigned,
     Unreserve,
     Wait,
     WaitReason,
@@ -67,6 +69,24 @@ def test_a_workload_that_is_preempted_and_comes_back() -> None:
     assert [(one.begin, one.end) for one in life.holdings] == [(second(10), second(32)), (second(50), second(70))]
     assert (life.preempted, life.lost, life.requests, life.state) == (1, second(20), {"cpu": 2000}, "ended")
     assert life.waits_for is not None
+
+
+def test_the_reason_of_a_wait_is_not_that_of_the_wait_before() -> None:
+    lives = begun()
+    bypassed = Wait("lab/w", WaitReason.WAITING_FOR_QUOTA, Bypassed(), second(32))
+    leaving = Wait("lab/w", WaitReason.WAITING_FOR_PREEMPTED, Unassigned((), victims=1), second(5))
+    short = Wait("lab/w", WaitReason.WAITING_FOR_QUOTA, Unassigned(()), second(33))
+    (life,) = lives.all()
+    for decision, reason in (
+        (leaving, leaving),
+        (admit(10), leaving),
+        (evict(30), leaving),
+        (bypassed, bypassed),
+        (short, short),
+        (bypassed, short),
+    ):
+        lives.decide(decision)
+        assert life.waits_for == reason
 
 
 def test_a_refused_decision_is_taken_back() -> None:

@@ -75,6 +75,11 @@ class Life:
             return "ended"
         return "running" if self.running is not None else "waiting" if self.waiting is not None else "inactive"
 
+    @property
+    def has_reason(self) -> bool:
+        """Whether a reason is known that is not older than the present wait."""
+        return self.waits_for is not None and self.waits_for.at >= (self.waiting or 0)
+
     def level(self, level: Workload, now: Instant) -> None:
         """Take what a new process sees of it first for how it is."""
         if level.finished:
@@ -280,7 +285,7 @@ class Lives:
         if life is None:
             return
         if isinstance(decision, Wait):
-            if not isinstance(decision.why, Bypassed):
+            if not isinstance(decision.why, Bypassed) or not life.has_reason:
                 life.waits_for = decision
             return
         life.remember()
