@@ -16,9 +16,11 @@ from pykueue.engine.model import (
     Evicted,
     Flavor,
     LocalQueue,
+    Options,
     PodSet,
     Preempted,
     Requeued,
+    ShareStrategy,
     StopPolicy,
     Strategy,
     Taint,
@@ -217,6 +219,33 @@ def test_a_queue_that_admits_nothing_is_the_first_cause() -> None:
     assert "queue: it cannot be considered, because there is no LocalQueue none" in system.text("lost")
     assert system.why("lost").ways[0] == Fix("create LocalQueue none")
     assert system.why("lost").place is None
+
+
+CYCLES = (
+    pytest.param((Cohort("a", "a"),), id="its own parent"),
+    pytest.param((Cohort("a", "b"), Cohort("b", "c"), Cohort("c", "a")), id="of three"),
+    pytest.param((Cohort("a", "b"), Cohort("b", "c"), Cohort("c", "b")), id="above its cohort"),
+)
+FAIR = Options(fair_sharing=(ShareStrategy.FINAL,))
+
+
+@pytest.mark.parametrize("options", [None, FAIR], ids=["without fair sharing", "with fair sharing"])
+@pytest.mark.parametrize("cohorts", CYCLES)
+def test_a_cycle_of_cohorts_is_named(cohorts: tuple[Cohort, ...], options: Options | None) -> None:
+    system = System(*cohorts, queue("main", 4, cohort="a"), options=options)
+    system.submit("waits", "main")
+    causes = system.why("waits")
+    assert (causes.pod_sets, causes.share) == ((), None)
+    assert "ClusterQueue main takes nothing now: its cohorts form a cycle" in system.text("waits")
+
+
+def test_a_cycle_of_cohorts_that_was_just_seen_is_explained_with_what_was_decided_before() -> None:
+    system = System(Cohort("a", "b"), Cohort("b"), queue("main", 4, cohort="a"))
+    system.submit("runs", "main", 4)
+    system.submit("waits", "main", 1)
+    system.see(Cohort("b", "a"))
+    causes = system.why("waits")
+    assert (causes.reason, causes.pod_sets) == ("WaitingForQuota", ())
 
 
 def test_checks_are_told_before_and_after_quota_is_reserved() -> None:

@@ -19,6 +19,7 @@ from pykueue.engine.decisions import (
     Why,
 )
 from pykueue.engine.engine import Engine
+from pykueue.engine.forest import root_of
 from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import run_end
 from pykueue.engine.pending import backoff_over
@@ -77,7 +78,7 @@ def ways_of(
     ways = [one for one in ways if not (others and one == ELSEWHERE)] + others
     ways += shrinking(item, found)
     ways += [Fix(text) for text in dict.fromkeys(fixes(ranked, pod_sets)) if text]
-    if queue is not None:
+    if queue is not None and root_of(queue) is not None:
         ways += raising(world, queue, ranked)
     return tuple(ways[:WAYS_MAX])
 

@@ -24,6 +24,7 @@ from pykueue.engine.decisions import (
 )
 from pykueue.engine.eligibility import conflicts
 from pykueue.engine.engine import Engine
+from pykueue.engine.forest import root_of
 from pykueue.engine.items import Item
 from pykueue.engine.lifecycle import obstacle as queue_obstacle
 from pykueue.engine.lifecycle import run_end
@@ -91,7 +92,7 @@ def of_workload(
     found = obstacles(world, queue, item, why)
     if isinstance(why, Unassigned):
         why = replace(why, pod_sets=found)
-    pod_sets = () if queue is None else tuple(pod_set_causes(world, queue, item, found))
+    pod_sets = () if queue is None or root_of(queue) is None else tuple(pod_set_causes(world, queue, item, found))
     place = yield from place_of(engine, queue, item, recent)
     yield
     share = shares_of(engine, world.forest.queues.get(item.queue), item) if place is not None else None
