@@ -109,6 +109,20 @@ async def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_e
         assert {written(manager, name) for name in ("first", "second", "third")} == {("WaitingForQuota", ONE_MORE)}
 
 
+async def test_a_preemptor_behind_another_head_no_longer_says_that_it_waits_for_its_victims() -> None:
+    async with running(Running()) as manager:
+        await holding(manager, queueingStrategy="StrictFIFO", preemption={"withinClusterQueue": "LowerPriority"})
+        manager.workload("urgent", "a", spec={"priority": 5})
+        await manager.clock.advance(2)
+        assert written(manager, "urgent")[0] == "WaitingForPreemptedWorkloads"
+        manager.workload("top", "a", "2", spec={"priority": 9})
+        await manager.clock.advance(2)
+        manager.pump.stopped(f"{TEAM}/holder")
+        await manager.clock.advance(10)
+        assert written(manager, "top")[0] == "ExceedsMaxQuota"
+        assert written(manager, "urgent") == ("PendingEvaluation", IN_LINE)
+
+
 async def test_with_the_gate_the_words_of_a_passed_over_workload_are_kueues() -> None:
     loaded = read_configuration(MINIMAL, feature_gates="UnadmittedWorkloadsExplicitStatus=true")
     async with running(Running(loaded)) as manager:

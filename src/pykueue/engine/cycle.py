@@ -36,7 +36,7 @@ from pykueue.engine.entries import Entry, Postponed, Replanned, Result, Started,
 from pykueue.engine.fairsearch import search_for
 from pykueue.engine.flavors import Planner, start_of
 from pykueue.engine.forest import Tree
-from pykueue.engine.heads import heads
+from pykueue.engine.heads import heads, report_displaced
 from pykueue.engine.items import Bookmark, Claim, Item
 from pykueue.engine.lifecycle import report_wait, review_placed
 from pykueue.engine.model import ANY, NEVER, Strategy
@@ -99,6 +99,8 @@ class Cycle:
         self.assume_decisions()
         for entry in self.entries:
             self.requeue(entry)
+        for tree_cycle in tree_cycles:
+            self.decisions += report_displaced(self.world, tree_cycle)
         self.wake_rivals()
 
     # 2. Claims.

@@ -46,6 +46,7 @@ class TreeCycle:
     __slots__ = (
         "admitted",
         "claimed",
+        "displaced",
         "has_unfreed_room",
         "news",
         "nonborrowing_head",
@@ -61,6 +62,8 @@ class TreeCycle:
         self.snapshot = Snapshot(forest)
         self.claimed: dict[str, Item] = {}
         """The victims of earlier heads of this cycle."""
+        self.displaced: list[Item] = []
+        """Preemptors that lost their claim, because another workload of their queue is the head now."""
         self.admitted: list[tuple[QuotaNode, tuple[tuple[int, int], ...]]] = []
         """The usage of the heads that this cycle started."""
         self.has_unfreed_room = False

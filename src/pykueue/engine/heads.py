@@ -1,7 +1,12 @@
 """The heads of a cycle: the next workload of each ClusterQueue of a tree."""
 
+from collections.abc import Iterator
+
+from pykueue.engine.assume import assume
+from pykueue.engine.decisions import Bypassed, Queued, Wait, WaitReason
 from pykueue.engine.entries import Entry, TreeCycle
 from pykueue.engine.forest import Tree
+from pykueue.engine.lifecycle import report_wait
 from pykueue.engine.model import Strategy
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.world import World
@@ -24,6 +29,7 @@ def heads(world: World, tree_cycle: TreeCycle, freed: list[QuotaNode]) -> list[E
             # Only a head may have a claim. This one has another workload before it now, and must not block others.
             preemptor.claim = None
             freed.append(queue)
+            tree_cycle.displaced.append(preemptor)
             if world.options.forget_hopeless_preemptor:
                 pending.forget_preemptor()
     keys = [entry.item.key for entry in found]
@@ -32,6 +38,20 @@ def heads(world: World, tree_cycle: TreeCycle, freed: list[QuotaNode]) -> list[E
         tree.heads = keys
         tree.version += 1
     return found
+
+
+def report_displaced(world: World, tree_cycle: TreeCycle) -> Iterator[Wait]:
+    """Assume and yield the decisions that preemptors without a claim wait for their turn, not for their victims."""
+    for item in tree_cycle.displaced:
+        known = item.workload.waiting
+        if item.claim is not None or known is None or known.reason != WaitReason.WAITING_FOR_PREEMPTED:
+            continue
+        parked = world.pending[item.queue].parked_with_class(item)
+        reason, why = (WaitReason.PENDING_EVALUATION, Queued()) if parked is None else (parked, Bypassed())
+        wait = report_wait(item, world, reason, why, world.now)
+        if wait is not None:
+            assume(world, item, wait)
+            yield wait
 
 
 def return_to_queues(world: World, tree: Tree) -> None:
