@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykueue.base.units import UNLIMITED
+from pykueue.base.units import UNLIMITED, Instant
+from pykueue.engine.engine import Engine
+from pykueue.engine.facts import Seen, Synced
 from pykueue.engine.forest import Forest
-from pykueue.engine.model import ClusterQueue, Cohort, Quota
+from pykueue.engine.model import ClusterQueue, Cohort, Options, Quota, ShareStrategy
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.shares import NO_SHARE, lendable, share, share_with, share_without, sides
 from tests.engine.fairreference import borrowed, parting, rank
@@ -150,3 +152,15 @@ def test_sides_are_where_the_ways_up_part(tree: tuple[list[ClusterQueue], list[C
     if one != other:
         found = sides(forest.queues[one], forest.queues[other])
         assert found == tuple(node_of(forest, *node) for node in parting(numbers, one, other))
+
+
+def test_a_cycle_that_was_observed_just_now_has_no_shares() -> None:
+    engine = Engine(Options(fair_sharing=(ShareStrategy.FINAL,)))
+    engine.observe(Seen(ClusterQueue("q", "a", quotas=quota(0))))
+    engine.observe(Seen(Cohort("a", "b", quota(3))))
+    engine.observe(Synced())
+    engine.decide(Instant(0))
+    engine.observe(Seen(Cohort("b", "a"), 1))
+    assert engine.share_of_queue("q") is NO_SHARE
+    assert engine.share_of_cohort("a") is NO_SHARE
+    assert engine.share_of_cohort("none") is None

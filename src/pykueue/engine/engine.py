@@ -16,14 +16,15 @@ from pykueue.engine.decisions import Decision, WaitReason, Why
 from pykueue.engine.entries import Entry
 from pykueue.engine.facts import Fact, Gone, Leading, Refused, Seen, Stopped, Synced, Written
 from pykueue.engine.flavors import start_of
-from pykueue.engine.forest import Tree
+from pykueue.engine.forest import Tree, root_of
 from pykueue.engine.items import Item
 from pykueue.engine.learn import confirm, remove, see, take_back, touch_members_of_queue
 from pykueue.engine.lifecycle import earlier, review_until_settled, verdict
 from pykueue.engine.model import ClusterQueue, LocalQueue, Options, Workload
 from pykueue.engine.pastuse import PastUse, value_of
 from pykueue.engine.pending import Ahead
-from pykueue.engine.shares import Share, share
+from pykueue.engine.quota import QuotaNode
+from pykueue.engine.shares import NO_SHARE, Share, share
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -265,13 +266,17 @@ class Engine:
 
     def share_of_queue(self, name: str) -> Share | None:
         """Return the share of a ClusterQueue; None if there is none of this name, or fair sharing is off."""
-        node = self.world.forest.queues.get(name)
-        return None if node is None or not self.world.options.fair_sharing else share(node)
+        return self.share_of(self.world.forest.queues.get(name))
 
     def share_of_cohort(self, name: str) -> Share | None:
         """Return the share of a cohort; None if there is none of this name, or fair sharing is off."""
-        node = self.world.forest.cohorts.get(name)
-        return None if node is None or not self.world.options.fair_sharing else share(node)
+        return self.share_of(self.world.forest.cohorts.get(name))
+
+    def share_of(self, node: QuotaNode | None) -> Share | None:
+        """Return the share of a node; below a cycle of cohorts, which may have been observed just now, it has none."""
+        if node is None or not self.world.options.fair_sharing:
+            return None
+        return NO_SHARE if root_of(node) is None else share(node)
 
     def local_queue(self, key: str) -> LocalQueue | None:
         """Return a LocalQueue by namespace/name; None if there is none."""
