@@ -210,6 +210,11 @@ LIMITS: dict[str, tuple[Tree, Any, str]] = {
         True,
         'Invalid value: "boolean": @ must be of type integer,string: "boolean"',
     ),
+    "a quantity as a large number": (
+        {"x-kubernetes-int-or-string": True},
+        1e30,
+        'Invalid value: "number": @ must be of type integer,string: "number"',
+    ),
     "none of several": (
         {"type": "string", "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]},
         "c",

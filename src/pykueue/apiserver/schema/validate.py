@@ -26,6 +26,8 @@ from pykueue.api.schema import is_moment
 from pykueue.apiserver.schema.nodes import DEDUCED, EITHER, OBJECT_META, UNTYPED, SchemaNode
 
 RANGES: Final[dict[str, int]] = {"int32": 2**31, "int64": 2**63}
+INTEGER_MAX: Final = 2**53
+"""The largest number with an exponent that counts as an integer, as in Kubernetes."""
 
 
 def is_date(value: str) -> bool:
@@ -187,7 +189,7 @@ def type_of(value: Json) -> str:
         case int():
             return "integer"
         case float():
-            return "integer" if value.is_integer() else "number"
+            return "integer" if value.is_integer() and abs(value) <= INTEGER_MAX else "number"
         case str():
             return "string"
         case list():
