@@ -33,7 +33,14 @@ def test_both_parsers_agree(text: str, resource: str) -> None:
     assert amount(resource, text) == max(-units.UNLIMITED, theirs)
 
 
-@pytest.mark.parametrize("text", ["", ".", "1.2.3", "1x", "1 Gi", "Gi", "1e", "1e3k", "--1", "1" * 65, "1e100", "1_0"])
+@pytest.mark.parametrize("text", ["1e100", "1e-100", "-1e999", "0e999", "1E+65"])
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_both_parsers_agree_on_exponents_out_of_range(text: str, resource: str) -> None:
+    theirs = units.amount_of(resource, units.parse_quantity(text))
+    assert amount(resource, text) == max(-units.UNLIMITED, theirs)
+
+
+@pytest.mark.parametrize("text", ["", ".", "1.2.3", "1x", "1 Gi", "Gi", "1e", "1e3k", "--1", "1" * 65, "1_0"])
 def test_what_is_not_a_quantity_counts_as_nothing(text: str) -> None:
     assert number(text) is None
     assert amount("cpu", text) == 0

@@ -11,8 +11,10 @@ from typing import Final
 
 UNLIMITED: Final = 2**63 - 1
 """The largest amount. A quota this large is no limit."""
-NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([A-Za-z]*|[eE][+-]?[0-9]{1,2})")
+NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([A-Za-z]*|[eE][+-]?[0-9]+)")
 LONGEST: Final = 64
+EXPONENT_MAX: Final = 200
+"""A larger exponent gives the same amounts, for a text of this length."""
 DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 FACTORS: Final = {
@@ -31,7 +33,9 @@ def number(text: str) -> Fraction | None:
     if suffix in FACTORS:
         return Fraction(digits) * FACTORS[suffix]
     exponent = suffix[1:]
-    return Fraction(digits) * Fraction(10) ** int(exponent) if exponent.lstrip("+-").isdecimal() else None
+    if not exponent.lstrip("+-").isdecimal():
+        return None
+    return Fraction(digits) * Fraction(10) ** max(-EXPONENT_MAX, min(int(exponent), EXPONENT_MAX))
 
 
 def whole(resource: str, value: Fraction) -> int:
