@@ -15,7 +15,7 @@ from pykueue.engine.fairsearch import FairSearch
 from pykueue.engine.flavors import PODS, FlavorPlan, Planner
 from pykueue.engine.items import Item, Shape
 from pykueue.engine.model import Options, PodSet, Policy, Workload
-from pykueue.engine.preempt import NOTHING, Search, Selection
+from pykueue.engine.preempt import NOTHING, Chosen, Search, Selection
 from pykueue.engine.quota import QuotaNode, available, binding, ceiling, potential
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.world import World
@@ -135,6 +135,13 @@ class BoundedSearch(Search):
             if sum(self.looked_at.values()) > HOLDERS_MAX:
                 raise TooManyError
         return super().holders(queue, policy, frs)
+
+    def put_back(self, chosen: list[Chosen], requests: Requests, *, borrow: bool) -> list[Chosen]:
+        """Let those come back that are not needed, which are no further candidates."""
+        tried, self.tried = self.tried, 0
+        returned = super().put_back(chosen, requests, borrow=borrow)
+        self.tried = tried
+        return returned
 
     def fits(self, requests: Requests, *, borrow: bool) -> bool:
         """Whether all requests fit; asked after each candidate that is removed."""
