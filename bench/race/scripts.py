@@ -52,7 +52,7 @@ KUEUE_OPTIONS: Final = "--zap-log-level error"
 def fair(shipped: Mapping[str, Any], certificates: Path) -> dict[str, Any]:
     """A full manager's Configuration with fair sharing: the shipped one, as far as the harness's cluster allows it.
 
-    Nobody calls its webhooks, but Kueue serves them anyway: on the port of the metrics, at another loopback address.
+    Its webhooks receive no requests, but Kueue serves them anyway: on the metrics port, at another loopback address.
     """
     strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
     return {

@@ -455,7 +455,7 @@ class FairMachine(EngineMachine):
 
     @rule()
     def let_victims_stop(self) -> None:
-        """Victims stop, preemptors start, and that comes to an end: nobody is evicted in turn for ever."""
+        """Victims stop, preemptors start, and that ends: evictions do not alternate indefinitely."""
         for _ in range(CYCLES_MAX):
             self.decide_until_quiet()
             places = {item.key: item.place for item in self.engine.items()}

@@ -63,7 +63,7 @@ class Shares:
         self.accounts = {slot: Account(forest, root, slot, held) for slot in self.slots[root]}
 
     def potential(self, name: NodeName, slot: Slot) -> int:
-        """The most that a node could use if nobody else used anything."""
+        """The most that a node could use if all quota were free."""
         account, parent = self.accounts[slot], self.forest.nodes[name].parent
         if parent is None:
             return account.subtree[name]

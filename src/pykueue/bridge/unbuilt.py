@@ -133,8 +133,7 @@ def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
 
 
 UNBUILT_BRANCHES: Final = branches(UNBUILT)
-IDLE_BRANCHES: Final = {True: branches({}), False: branches(IDLE_WITHOUT_SHARING)}
-"""By whether fair sharing is on."""
+IDLE_BRANCHES: Final = branches(IDLE_WITHOUT_SHARING)
 
 
 def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
@@ -147,7 +146,7 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
 
 def idle(kind: str, thing: object, *, fair_sharing: bool) -> tuple[str, ...]:
     """A sentence with its path for each field that an object sets without effect."""
-    return tuple(applied(IDLE_BRANCHES[fair_sharing].get(kind, Branch()), thing))
+    return () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
 
 
 def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:

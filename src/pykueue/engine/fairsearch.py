@@ -4,7 +4,8 @@ A workload of another queue may be taken if the preemptor's queue stays within i
 allows it, which compares the shares of the two sides where the paths of the queues part.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from pykueue.base.units import Instant
 from pykueue.engine.candidates import Requests
@@ -177,11 +178,16 @@ class FairSearch(Search):
                     named.append(Spared(item.key, reasons.get(item.key, later)))
         return count, tuple(named)
 
-    def key(self, item: Item) -> VictimKey:
-        """The place of a candidate among those of its queue."""
-        past = self.queue.past if item.queue == self.queue.name else None
-        used = 0.0 if past is None else past.value(item.workload.local_queue)
-        return victim_key(item, own_queue=self.queue.name, entitled=False, now=self.now, past_use=used)
+
+def allows(strategy: ShareStrategy, own: Share, initial: Share, final: Callable[[], Share] | None = None) -> bool:
+    """Return whether a strategy lets a preemptor whose side has this share take from a side.
+
+    `initial` is the share of that side with the victim; `final` computes the one without it, which one strategy needs.
+    """
+    if strategy is ShareStrategy.INITIAL:
+        return own.standing < initial.standing
+    assert final is not None, "the final share is compared"
+    return own.standing <= final().standing
 
 
 def search_for(snapshot: Snapshot, queue: QuotaNode, item: Item, now: Instant, options: Options) -> Search:
@@ -224,15 +230,14 @@ class Found:
         entitled = self.search.options.fair_within_nominal and within_nominal(self.queue, self.frs)
         while (line := targets.next()) is not None:
             if line.queue is self.queue:
-                taken = self.take(line.pop(), PreemptionReason.IN_QUEUE)
+                self.take(line.pop(), PreemptionReason.IN_QUEUE)
             elif entitled:
-                taken = self.take(line.pop(), PreemptionReason.RECLAIM)
-            else:
-                taken = self.take_first(line, targets, strategy)
-            if taken:
-                targets.taken_from(line.queue)
-                if self.fits():
-                    return True
+                self.take(line.pop(), PreemptionReason.RECLAIM)
+            elif not self.take_first(line, targets, strategy):
+                continue
+            targets.taken_from(line.queue)
+            if self.fits():
+                return True
         return False
 
     def take_first(self, line: Line, targets: Targets, strategy: ShareStrategy) -> bool:
@@ -246,12 +251,9 @@ class Found:
             return False
         while line.first is not None:
             item = line.pop()
-            if strategy is ShareStrategy.FINAL:
-                passes = own.standing <= share_without(theirs, line.queue, item.usage).standing
-            else:
-                passes = own.standing < initial.standing
-            if passes:
-                return self.take(item, PreemptionReason.FAIR_SHARING)
+            if allows(strategy, own, initial, partial(share_without, theirs, line.queue, item.usage)):
+                self.take(item, PreemptionReason.FAIR_SHARING)
+                return True
             self.retry.append(item)
         return False
 
@@ -260,8 +262,8 @@ class Found:
         # spec: SHR-7
         targets = Targets(self.queue, self.search.now, self.lines_of(self.retry))
         while (line := targets.next()) is not None:
-            mine, theirs = sides(self.queue, line.queue)
-            if targets.share(mine).standing < targets.share(theirs).standing:
+            own, initial = map(targets.share, sides(self.queue, line.queue))
+            if allows(ShareStrategy.INITIAL, own, initial):
                 self.take(line.pop(), PreemptionReason.FAIR_SHARING)
                 targets.taken_from(line.queue)
                 if self.fits():
@@ -277,11 +279,10 @@ class Found:
         forest = self.snapshot.forest
         return [Line(forest.queues[name], iter(found)) for name, found in queues.items()]
 
-    def take(self, item: Item, reason: PreemptionReason) -> bool:
+    def take(self, item: Item, reason: PreemptionReason) -> None:
         """Add a victim, and remove its usage."""
         self.snapshot.leave(item)
         self.victims.append(Victim(item, reason))
-        return True
 
     def fits(self) -> bool:
         """Return whether the requests fit now, without the usage of the preemptor that is booked."""

@@ -15,18 +15,14 @@ from pykueue.engine.order import PendingKey
 Entry = tuple[PendingKey, int, Item]
 
 
-class Lane:
-    """The workloads of one LocalQueue in a class."""
+class Members:
+    """Workloads in order."""
 
-    __slots__ = ("listed", "listed_use", "members")
+    __slots__ = ("members",)
 
     def __init__(self) -> None:
         self.members: list[Entry] = []
         """Their entries as a heap, some of them outdated; the keys are without past use."""
-        self.listed = 0
-        """With which entry it is listed in the class; 0 if it is not listed."""
-        self.listed_use = 0.0
-        """With which past use it is listed."""
 
     def first(self) -> Entry | None:
         """Return the entry of the next member; also drops outdated entries."""
@@ -36,6 +32,19 @@ class Lane:
                 return members[0]
             heappop(members)
         return None
+
+
+class Lane(Members):
+    """The workloads of one LocalQueue in a class."""
+
+    __slots__ = ("listed", "listed_use")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+        """With which entry it is listed in the class; 0 if it is not listed."""
+        self.listed_use = 0.0
+        """With which past use it is listed."""
 
 
 class UsageClass:

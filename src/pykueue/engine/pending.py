@@ -16,7 +16,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import Instant
 from pykueue.engine.decisions import WaitReason, Why
 from pykueue.engine.items import IDLE, PARKED, QUEUED, Item, Shape
-from pykueue.engine.lanes import UsageClass
+from pykueue.engine.lanes import Members, UsageClass
 from pykueue.engine.model import Options, Strategy, Workload
 from pykueue.engine.order import PendingKey, pending_key
 from pykueue.engine.pastuse import PastUse
@@ -80,26 +80,17 @@ class Numbers:
         return self.last
 
 
-class ShapeClass:
+class ShapeClass(Members):
     """The queued workloads of one shape, in order."""
 
-    __slots__ = ("members", "parked", "size", "why")
+    __slots__ = ("parked", "size", "why")
 
     def __init__(self) -> None:
-        self.members: list[tuple[PendingKey, int, Item]] = []
+        super().__init__()
         self.size = 0
         self.parked: WaitReason | None = None
         self.why: Why | None = None
         """The reason found for the member that was evaluated; it applies to all members while the class is parked."""
-
-    def first(self) -> tuple[PendingKey, int, Item] | None:
-        """The entry of the next member; also drops outdated entries."""
-        members = self.members
-        while members:
-            if members[0][2].entry == members[0][1]:
-                return members[0]
-            heappop(members)
-        return None
 
     def add(self, entry: tuple[PendingKey, int, Item]) -> PendingKey | None:
         """Add a workload; returns the key of a candidate for the head, otherwise None."""

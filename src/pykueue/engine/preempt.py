@@ -22,7 +22,7 @@ from pykueue.engine.candidates import (
 from pykueue.engine.decisions import PreemptionReason, SparedReason
 from pykueue.engine.items import Item
 from pykueue.engine.model import ANY, NEVER, Options, Policy
-from pykueue.engine.order import later_because, victim_key
+from pykueue.engine.order import VictimKey, later_because, victim_key
 from pykueue.engine.quota import QuotaNode, borrows_with, free, lowest_fit, within_nominal
 from pykueue.engine.snapshot import Snapshot
 
@@ -140,11 +140,14 @@ class Search:
 
     def own_candidates(self, frs: frozenset[int]) -> Iterator[Candidate]:
         """The candidates of the preemptor's own queue, in order."""
-        past = self.queue.past
         for holder in self.own_holders(frs):
-            used = 0.0 if past is None else past.value(holder.workload.local_queue)
-            key = victim_key(holder, own_queue=self.queue.name, entitled=False, now=self.now, past_use=used)
-            yield Candidate(holder, self.queue, None, PreemptionReason.IN_QUEUE, key, may_borrow=True)
+            yield Candidate(holder, self.queue, None, PreemptionReason.IN_QUEUE, self.key(holder), may_borrow=True)
+
+    def key(self, item: Item) -> VictimKey:
+        """The place of a candidate in the order; past use counts in the preemptor's own queue."""
+        past = self.queue.past if item.queue == self.queue.name else None
+        used = 0.0 if past is None else past.value(item.workload.local_queue)
+        return victim_key(item, own_queue=self.queue.name, entitled=False, now=self.now, past_use=used)
 
     def own_holders(self, frs: frozenset[int]) -> Iterator[Item]:
         """The holders of the preemptor's own queue that it may preempt, in order."""

@@ -57,7 +57,7 @@ NO_SHARE: Final = Share(0.0, 1.0, "", ())
 
 
 def share(node: QuotaNode) -> Share:
-    """Return the share of a node with its current usage; the root of a tree borrows from nobody."""
+    """Return the share of a node with its current usage; a root has none."""
     # spec: SHR-1
     parent, tree = node.parent, node.tree
     if parent is None or tree is None:

@@ -75,7 +75,7 @@ class Heads:
         if new is not None:
             self.put(change.key, new, change.at, world)
             if reserving(new) and (before or change.old is None):
-                # Whoever gets quota was its queue's head at that time, for whatever reason.
+                # A workload that gets quota was the head of its queue at that time.
                 self.restart(before or world.queue_name_of(new), change.at)
 
     def put(self, key: str, workload: Workload, at: Instant, world: World) -> None:

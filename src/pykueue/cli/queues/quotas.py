@@ -1,6 +1,6 @@
 """The amounts in queues: quotas, and what is in use, as whole numbers by flavor and resource."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pykueue.api.trees import Tree, mappings, member, text
 from pykueue.base.units import QuantityError, amount_of, parse_quantity
@@ -11,23 +11,21 @@ Amounts = dict[tuple[str, str], int]
 
 def quotas(tree: Tree) -> Amounts:
     """The nominal quotas of a ClusterQueue or Cohort."""
-    return {
-        (text(flavor, "name"), text(one, "name")): whole_amount(text(one, "name"), member(one, "nominalQuota"))
-        for _, group in mappings(tree, "spec", "resourceGroups")
-        for _, flavor in mappings(group, "flavors")
-        for _, one in mappings(flavor, "resources")
-    }
+    return {key: whole_amount(key[1], member(one, "nominalQuota")) for key, one in quota_trees(tree)}
 
 
 def lending_limits(tree: Tree) -> Amounts:
     """How much a ClusterQueue or Cohort lends at most; what has no limit is left out."""
-    return {
-        (text(flavor, "name"), text(one, "name")): whole_amount(text(one, "name"), limit)
-        for _, group in mappings(tree, "spec", "resourceGroups")
-        for _, flavor in mappings(group, "flavors")
-        for _, one in mappings(flavor, "resources")
-        if (limit := member(one, "lendingLimit")) is not None
-    }
+    limits = ((key, member(one, "lendingLimit")) for key, one in quota_trees(tree))
+    return {key: whole_amount(key[1], limit) for key, limit in limits if limit is not None}
+
+
+def quota_trees(tree: Tree) -> Iterator[tuple[tuple[str, str], Tree]]:
+    """The quotas of a ClusterQueue or Cohort as they are written, by flavor and resource."""
+    for _, group in mappings(tree, "spec", "resourceGroups"):
+        for _, flavor in mappings(group, "flavors"):
+            for _, one in mappings(flavor, "resources"):
+                yield (text(flavor, "name"), text(one, "name")), one
 
 
 def reserved(tree: Tree, what: str = "total") -> Amounts:

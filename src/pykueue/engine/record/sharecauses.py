@@ -9,7 +9,7 @@ from typing import Final
 
 from pykueue.engine.engine import Engine
 from pykueue.engine.entries import Entry, TreeCycle
-from pykueue.engine.fairsearch import FairSearch
+from pykueue.engine.fairsearch import FairSearch, allows
 from pykueue.engine.flavors import FlavorPlan
 from pykueue.engine.items import Item
 from pykueue.engine.model import ShareStrategy
@@ -140,7 +140,4 @@ def protected(world: World, queue: QuotaNode, item: Item, usage: Usage) -> Itera
 
 def passes(strategies: tuple[ShareStrategy, ...], own: Share, initial: Share, final: Share) -> bool:
     """Whether some strategy lets a preemptor with this share take from a side with these shares."""
-    if own.standing[0] and not initial.standing[0]:
-        return False
-    by_final = ShareStrategy.FINAL in strategies and own.standing <= final.standing
-    return by_final or (ShareStrategy.INITIAL in strategies and own.standing < initial.standing)
+    return any(allows(strategy, own, initial, lambda: final) for strategy in strategies)
