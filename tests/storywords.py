@@ -283,8 +283,10 @@ def cluster_queue(name: str, words: list[str], before: ClusterQueue | None) -> C
 
 def cohort(name: str, words: list[str], before: Cohort | None) -> Cohort:
     """A cohort; what is not written stays as it was, quota as a whole."""
-    said, amounts = sort_words(words, ["parent", "weight"], "a cohort")
+    said, amounts = sort_words(words, ["parent", "usage_based", "weight"], "a cohort")
     found = before or Cohort(name)
+    if "usage_based" in said:
+        found = replace(found, usage_based=said["usage_based"][-1] == "true")
     if "weight" in said:
         found = replace(found, weight=float(said["weight"][-1]))
     if "parent" in said:

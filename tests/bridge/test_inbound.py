@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.codec import decode
 from pykueue.api.core import Json, OwnerReference, Tree
-from pykueue.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
+from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from pykueue.api.workload import Workload
 from pykueue.bridge import inbound
 from pykueue.bridge.inbound import Surroundings
@@ -60,6 +60,16 @@ def test_flavors_and_queues_say_what_is_not_built() -> None:
     policy = {"migration": {"mode": "TryPreferredFlavors"}}
     queue = msgspec.convert({"metadata": {"name": "q"}, "spec": {"concurrentAdmissionPolicy": policy}}, ClusterQueue)
     assert inbound.cluster_queue(queue).unbuilt.startswith("spec.concurrentAdmissionPolicy: concurrent admission")
+
+
+@pytest.mark.parametrize(
+    ("mode", "usage_based"),
+    [("UsageBasedAdmissionFairSharing", True), ("NoAdmissionFairSharing", False), ("usage-based", False)],
+)
+def test_an_annotation_of_a_cohort_says_whether_past_use_orders_its_children(mode: str, usage_based: bool) -> None:
+    annotations = {"pykueue.io/admission-mode": mode}
+    cohort = msgspec.convert({"metadata": {"name": "all", "annotations": annotations}}, Cohort)
+    assert inbound.cohort(cohort).usage_based is usage_based
 
 
 @pytest.mark.parametrize(

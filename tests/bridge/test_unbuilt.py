@@ -8,6 +8,7 @@ import pytest
 from pykueue.api.checks import AdmissionCheck
 from pykueue.api.core import KubeObject, Tree
 from pykueue.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from pykueue.api.names import USAGE_BASED
 from pykueue.api.pods import PodTemplate, from_tree
 from pykueue.api.workload import Workload
 from pykueue.bridge.unbuilt import IDLE_WITHOUT_SHARING, UNBUILT, WEIGHT, Row, idle, unbuilt
@@ -71,6 +72,23 @@ def test_under_fair_sharing_weights_have_an_effect(kind: str) -> None:
     tree = asking(WEIGHT, "2")
     assert idle(kind, seen(kind, tree), fair_sharing=True) == ()
     assert len(idle(kind, seen(kind, tree), fair_sharing=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "fair_sharing", "told"),
+    [
+        (USAGE_BASED, True, ""),
+        ("NoAdmissionFairSharing", False, ""),
+        (USAGE_BASED, False, "past use orders the children of a Cohort only with fairSharing"),
+        ("usage-based", True, "'usage-based' has no effect; one of UsageBasedAdmissionFairSharing, No"),
+    ],
+)
+def test_an_admission_mode_of_a_cohort_without_effect_is_told(mode: str, fair_sharing: bool, told: str) -> None:
+    tree = {"metadata": {"name": "all", "annotations": {"pykueue.io/admission-mode": mode}}}
+    found = idle("Cohort", seen("Cohort", tree), fair_sharing=fair_sharing)
+    assert len(found) == bool(told)
+    assert all(one.startswith(f"metadata.annotations[pykueue.io/admission-mode]: {told}") for one in found)
+    assert idle("ClusterQueue", seen("ClusterQueue", tree), fair_sharing=fair_sharing) == ()
 
 
 def test_pods_that_only_count_themselves_ask_for_nothing() -> None:

@@ -64,6 +64,11 @@ MEANINGS: Final = (
         "A provisioning attempt without capacity after this many seconds counts as failed.",
     ),
     Key(
+        Annotation.ADMISSION_MODE,
+        "Cohort",
+        "`UsageBasedAdmissionFairSharing` orders its ClusterQueues and Cohorts by their past use.",
+    ),
+    Key(
         Label.BATCH_ADMIN,
         "ClusterRole",
         "`true` adds the rules of the role to `kueue-batch-admin-role`.",

@@ -4,7 +4,7 @@ Shares are exact fractions. The engine's are floating-point numbers, which order
 the weights, all powers of two, that the tests use.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from msgspec.structs import replace
@@ -85,14 +85,27 @@ def with_head(numbers: Numbers, head: Holder) -> Numbers:
     return Numbers(numbers.queues.values(), numbers.cohorts.values(), (*numbers.holders, head))
 
 
-def next_head(numbers: Numbers, heads: Mapping[str, Holder], *, prefer_nonborrowing: bool = True) -> Holder:
+def next_head(
+    numbers: Numbers,
+    heads: Mapping[str, Holder],
+    *,
+    prefer_nonborrowing: bool = True,
+    past_use: Callable[[Node], Fraction | float] = lambda _: 0,
+) -> Holder:
     """The winner of the tournament among the heads of a tree, by queue."""
     root = way_up(numbers, next(iter(heads)))[-1]
 
-    def key(head: Holder, side: Node) -> tuple[bool, Rank, int, int, str]:
+    def key(head: Holder, side: Node) -> tuple[bool, Fraction | float, Rank, int, int, str]:
         then = with_head(numbers, head)
         borrows = any(pair in borrowed(then, side) for pair, amount in head.usage if amount)
-        return prefer_nonborrowing and borrows, rank(then, side), -head.priority, head.stamp, head.queue
+        return (
+            prefer_nonborrowing and borrows,
+            past_use(side),
+            rank(then, side),
+            -head.priority,
+            head.stamp,
+            head.queue,
+        )
 
     def winner(node: Node) -> Holder | None:
         if node[0] == "queue":

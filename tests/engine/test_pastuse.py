@@ -15,6 +15,11 @@ WEEK = 168 * 3600 * MICROS
 HOLD_AND_CHARGE = ("hold", "release", "charge", "drop", "settle", "sample")
 
 
+def by_admission(_: str) -> bool:
+    """Count workloads from their admission on."""
+    return False
+
+
 @pytest.mark.parametrize(
     ("elapsed", "half_life", "share"),
     [
@@ -74,7 +79,7 @@ def test_an_idle_local_queue_of_weight_0_comes_last_too() -> None:
 
 
 def test_a_sample_without_a_half_life_clears_past_use() -> None:
-    past = PastUse(AdmissionFairSharing())
+    past = PastUse(AdmissionFairSharing(), by_admission)
     account = past.open("ns/a", 1.0)
     past.seed(account, (("cpu", NANO),), Instant(0))
     assert account.value == 1.0
@@ -83,7 +88,7 @@ def test_a_sample_without_a_half_life_clears_past_use() -> None:
 
 
 def test_a_clock_that_is_set_back_neither_adds_nor_decays() -> None:
-    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES))
+    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES), by_admission)
     account = past.open("ns/a", 1.0)
     past.seed(account, (("cpu", 8 * NANO),), Instant(100 * FIVE_MINUTES))
     past.begin(Instant(10 * FIVE_MINUTES))
@@ -93,7 +98,7 @@ def test_a_clock_that_is_set_back_neither_adds_nor_decays() -> None:
 
 
 def test_a_settlement_before_the_last_sample_only_adds_the_charge() -> None:
-    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES))
+    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES), by_admission)
     account = past.open("ns/a", 1.0)
     past.seed(account, (("cpu", 8 * NANO),), Instant(FIVE_MINUTES))
     past.charge("ns/w", Charge("ns/a", (("cpu", NANO),)))
@@ -102,7 +107,7 @@ def test_a_settlement_before_the_last_sample_only_adds_the_charge() -> None:
 
 
 def test_a_second_charge_replaces_the_first() -> None:
-    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES))
+    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES), by_admission)
     past.open("ns/a", 1.0)
     past.charge("ns/w", Charge("ns/a", (("cpu", NANO),)))
     past.charge("ns/w", Charge("ns/a", (("cpu", 2 * NANO),)))
@@ -112,7 +117,7 @@ def test_a_second_charge_replaces_the_first() -> None:
 
 
 def test_a_deleted_local_queue_takes_its_charges_along() -> None:
-    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES))
+    past = PastUse(AdmissionFairSharing(half_life_micros=FIVE_MINUTES), by_admission)
     past.open("ns/a", 0.0)
     past.charge("ns/w", Charge("ns/a", (("cpu", NANO),)))
     past.close("ns/a")
@@ -130,7 +135,7 @@ def test_a_deleted_local_queue_takes_its_charges_along() -> None:
     st.sampled_from([0, 60, 300, 86_400]),
 )
 def test_the_reference_comes_to_the_same(steps: list[tuple[str, int, int, int]], half_life: int) -> None:
-    past = PastUse(AdmissionFairSharing(half_life_micros=half_life * MICROS))
+    past = PastUse(AdmissionFairSharing(half_life_micros=half_life * MICROS), by_admission)
     account = past.open("ns/a", 1.0)
     past.begin(Instant(0))
     now, events = 0, []

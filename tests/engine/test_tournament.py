@@ -41,7 +41,7 @@ def order_of(
         entry.plan.usage = {forest.flavors.id(*pair): amount for pair, amount in head.usage}
         entries.append(entry)
     found: list[str] = []
-    tournament = Tournament(tree, tree_cycle.snapshot, lambda entry: entry.item.key == promised, options)
+    tournament = Tournament(world, tree, tree_cycle.snapshot, lambda entry: entry.item.key == promised)
     for entry in tournament.run(entries):
         if started[len(found)]:
             tree_cycle.start(entry.queue, entry.usage())
@@ -105,7 +105,7 @@ def test_a_head_may_join_while_the_tournament_runs() -> None:
         seen = Workload(key, key, "", Instant(0))
         return Entry(Item(seen, world.shape(seen), Instant(0)), forest.queues[queue], tree_cycle)
 
-    tournament = Tournament(tree, tree_cycle.snapshot, lambda _: False, OPTIONS)
+    tournament = Tournament(world, tree, tree_cycle.snapshot, lambda _: False)
     found = []
     for one in tournament.run([entry("a1", "a"), entry("b1", "b")]):
         found.append(one.item.key)

@@ -68,8 +68,8 @@ def richest_first() -> None:
 
     def around(real: Function) -> Function:
         def fair_key(*told: Any, **more: Any) -> tuple[Any, ...]:
-            promised, borrows, (infinite, share), *rest = real(*told, **more)
-            return (promised, borrows, (not infinite, -share), *rest)
+            promised, borrows, used, (infinite, share), *rest = real(*told, **more)
+            return (promised, borrows, used, (not infinite, -share), *rest)
 
         return fair_key
 
@@ -78,4 +78,6 @@ def richest_first() -> None:
 
 def heads_by_queue() -> None:
     """Heads are compared by the shares of their queues at every level."""
-    wrapped(tournament, "fair_key", lambda real: lambda entry, _side, **more: real(entry, entry.queue, **more))
+    wrapped(
+        tournament, "fair_key", lambda real: lambda entry, _side, *used, **more: real(entry, entry.queue, *used, **more)
+    )

@@ -103,6 +103,8 @@ class ShareStanding(Wire):
     weighted_share: int
     """Per mille, divided by the weight and rounded up, as in its status."""
     weight: str = "1"
+    past_use: str = ""
+    """What orders it among its siblings, divided by the weight; absent unless its Cohort is usage-based."""
 
 
 class ShareExplanation(Wire):
@@ -130,6 +132,8 @@ class PastUseStanding(Wire):
     """How many of its workloads are pending."""
     time: str = ""
     """Up to when use counts: past use is brought up to date when the scheduler decides next."""
+    lead: str = ""
+    """How much it can use at most until the LocalQueue of the workload goes first, as in `40 gpu-minutes`."""
 
 
 class PastUseExplanation(Wire):

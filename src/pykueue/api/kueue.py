@@ -25,6 +25,7 @@ from pykueue.api.core import (
     keyed,
     limited,
 )
+from pykueue.api.names import ADMISSION_MODES
 from pykueue.base.struct import Wire
 
 CheckName: TypeAlias = Annotated[str, limited(minLength=1, maxLength=316)]
@@ -153,7 +154,7 @@ class AdmissionScope(Wire):
         about(
             "Way in which the queue orders its LocalQueues.",
             required=True,
-            enum=["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"],
+            enum=list(ADMISSION_MODES),
         ),
     ] = ""
 

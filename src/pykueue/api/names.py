@@ -97,6 +97,8 @@ class Annotation(Word):
     NOTIFY = "pykueue.io/notify"
     OUTPUT = "pykueue.io/output"
     """The file to which a Job writes its standard output itself; %j and %A are its name, %a the task, %% is %."""
+    ADMISSION_MODE = "pykueue.io/admission-mode"
+    """On a Cohort: `UsageBasedAdmissionFairSharing` lets past use order its children, as in a ClusterQueue's scope."""
     INTERACTIVE = "pykueue.io/interactive"
     """The pod of `pykueue run --interactive`, which ends when its terminal is gone."""
 
@@ -142,6 +144,9 @@ class WorkloadCondition(Word):
     WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
 
 
+USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
+"""The admission mode in which past use decides the order."""
+ADMISSION_MODES: Final = (USAGE_BASED, "NoAdmissionFairSharing")
 GPU: Final = "nvidia.com/gpu"
 """The resource of whole GPUs."""
 GPU_SHARE: Final = "pykueue.io/gpu-share"

@@ -55,6 +55,7 @@ from pykueue.engine.record.causes import (
 from pykueue.engine.record.causetree import tree_of_queue, tree_of_workload, way_text
 from pykueue.engine.record.evictiontree import by_reason, flavor_nodes, spared_clause
 from pykueue.engine.record.explain import explain, headline
+from pykueue.engine.record.leads import use_text
 from pykueue.engine.record.nodes import SOMEBODY, Node
 from pykueue.engine.record.preemptions import PreemptionRecord
 from pykueue.engine.record.recent import Noted, is_start
@@ -272,7 +273,8 @@ def share_of(cause: ShareCause) -> ShareExplanation:
 
 def standing_of(row: ShareRow) -> ShareStanding:
     """The share of a ClusterQueue or Cohort."""
-    return ShareStanding(row.kind, row.name, rounded(row.share), f"{row.weight:g}")
+    past_use = "" if row.past_use is None else decimal_of(row.past_use)
+    return ShareStanding(row.kind, row.name, rounded(row.share), f"{row.weight:g}", past_use)
 
 
 def past_use_of(cause: PastUseCause) -> PastUseExplanation:
@@ -284,8 +286,13 @@ def past_use_of(cause: PastUseCause) -> PastUseExplanation:
 
 def use_of(row: PastUseRow) -> PastUseStanding:
     """The past use of a LocalQueue, in billionths as its status has it."""
-    text = "infinite" if isinf(row.past_use) else f"{row.past_use:.9f}".rstrip("0").removesuffix(".")
-    return PastUseStanding(row.local_queue, text, f"{row.weight:g}", row.pending, time_of(row.at))
+    text, lead = decimal_of(row.past_use), "" if row.lead is None else use_text(row.lead)
+    return PastUseStanding(row.local_queue, text, f"{row.weight:g}", row.pending, time_of(row.at), lead)
+
+
+def decimal_of(past_use: float) -> str:
+    """Past use in billionths, as status has it."""
+    return "infinite" if isinf(past_use) else f"{past_use:.9f}".rstrip("0").removesuffix(".")
 
 
 def limit_name(limit: Limit) -> str:

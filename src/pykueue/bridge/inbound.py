@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pykueue.api import checks as api_checks
 from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
-from pykueue.api.names import Annotation, Label, WorkloadCondition
+from pykueue.api.names import USAGE_BASED, Annotation, Label, WorkloadCondition
 from pykueue.api.pods import LimitRange, PodSpec, RuntimeClass, TemplateError, decode_template
 from pykueue.api.rules.rule import Context
 from pykueue.api.rules.workload_spec import boost_is_number, boost_not_empty
@@ -24,8 +24,6 @@ from pykueue.engine import model
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
 """Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
-USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
-"""The admission mode in which the past use of LocalQueues orders workloads."""
 TEMPLATES_MAX: Final = 1024
 """How many pod templates are remembered."""
 
@@ -150,7 +148,13 @@ def quotas(groups: Iterable[kueue.ResourceGroup]) -> tuple[model.Quota, ...]:
 def cohort(seen: kueue.Cohort) -> model.Cohort:
     """A Cohort."""
     spec = seen.spec
-    return model.Cohort(seen.name, spec.parent_name or "", quotas(spec.resource_groups), weight(spec.fair_sharing))
+    return model.Cohort(
+        seen.name,
+        spec.parent_name or "",
+        quotas(spec.resource_groups),
+        weight(spec.fair_sharing),
+        usage_based=seen.metadata.annotations.get(Annotation.ADMISSION_MODE) == USAGE_BASED,
+    )
 
 
 def weight(seen: kueue.FairSharing | None) -> float:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pykueue.api.names import Annotation, CheckController, Label
+from pykueue.api.names import ADMISSION_MODES, USAGE_BASED, Annotation, CheckController, Label
 from pykueue.api.trees import OBJECT
 from pykueue.base.struct import Frozen
 
@@ -104,6 +104,9 @@ IDLE_WITHOUT_SHARING: Final[Mapping[str, Mapping[str, Row]]] = {
     kind: {WEIGHT: Row("fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it")}
     for kind in ("ClusterQueue", "Cohort")
 }
+PAST_USE_ALONE: Final = (
+    "past use orders the children of a Cohort only with fairSharing and admissionFairSharing in the Configuration"
+)
 """Fields that have no effect, as in Kueue, while the Configuration has no `fairSharing`, but deserve a note."""
 
 
@@ -146,7 +149,14 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
 
 def idle(kind: str, thing: object, *, fair_sharing: bool) -> tuple[str, ...]:
     """A sentence with its path for each field that an object sets without effect."""
-    return () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
+    found = () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
+    mode = (
+        member(member(member(thing, "metadata"), "annotations"), Annotation.ADMISSION_MODE) if kind == "Cohort" else ""
+    )
+    place = annotated(Annotation.ADMISSION_MODE)
+    if mode and mode not in ADMISSION_MODES:
+        return (*found, f"{place}: {mode!r} has no effect; one of {', '.join(ADMISSION_MODES)} is expected")
+    return (*found, f"{place}: {PAST_USE_ALONE}") if mode == USAGE_BASED and not fair_sharing else found
 
 
 def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:

@@ -1,12 +1,14 @@
 """When a workload counts for the past use of its LocalQueue, and when its reservation is charged.
 
-A reservation in a usage-based ClusterQueue is charged when it is decided. The charge settles when the reservation, or
-without `Options.afs_anchor` the admission, is stored. It is dropped if neither can happen any more.
+A reservation is charged when it is decided, if past use orders its ClusterQueue or the children of a cohort above it.
+The charge settles when the reservation, or without `Options.afs_anchor` the admission, is stored. It is dropped if
+neither can happen any more.
 """
 
 from pykueue.engine.items import HOLDING, Item
-from pykueue.engine.model import LocalQueue, Workload
+from pykueue.engine.model import LocalQueue, Options, Workload
 from pykueue.engine.pastuse import Charge, Holding, PastUse, read
+from pykueue.engine.quota import QuotaNode
 from pykueue.engine.world import World
 
 
@@ -72,17 +74,23 @@ def charge_reservation(world: World, past: PastUse, item: Item) -> None:
     level = item.workload
     assert level.admission is not None, "only a reservation is charged"
     queue = world.forest.queues.get(level.admission.queue)
-    if queue is None or queue.past is None or level.finished:
+    if queue is None or not world.counts_past_use(queue) or level.finished:
         return
     if not item.in_flight and (level.admitted_at is not None or world.options.afs_anchor):
         return
+    amounts = price(world.options, past, queue, item)
+    past.charge(item.key, Charge(level.local_queue, amounts, stored=not item.in_flight))
+
+
+def price(options: Options, past: PastUse, queue: QuotaNode, item: Item) -> tuple[tuple[str, int], ...]:
+    """Return what a reservation of a workload costs in a ClusterQueue, in billionths."""
     totals = tuple(
         (resource, amount)
         for requests in item.shape.totals
         for resource, amount in requests
-        if not world.options.ignore_undeclared or resource in queue.groups
+        if not options.ignore_undeclared or resource in queue.groups
     )
-    past.charge(item.key, Charge(level.local_queue, past.charge_for(totals), stored=not item.in_flight))
+    return past.charge_for(totals)
 
 
 def settle_if_stored(world: World, item: Item) -> None:
@@ -101,8 +109,7 @@ def settle_if_stored(world: World, item: Item) -> None:
         return
     if not level.active or level.finished or level.local_queue != charge.local_queue:
         return
-    queue = world.forest.queues.get(level.admission.queue)
-    if queue is None or queue.past is None:
+    if not world.counts_past_use(world.forest.queues.get(level.admission.queue)):
         drop(world, past, item.key)
         return
     value = past.value(charge.local_queue)
@@ -137,19 +144,10 @@ def see_local_queue(world: World, local: LocalQueue) -> None:
         past.seed(account, read(local.consumed), local.last_update)
         if past.sample_number is not None and (account.at is None or account.at > world.now):
             account.at = world.now
-    anchor(world, local)
     world.relist((local.key,))
     queue = world.forest.queues.get(local.queue)
     if weight != local.weight and queue is not None and queue.past is not None and queue.tree is not None:
         queue.tree.dirty[queue.tree] = None
-
-
-def anchor(world: World, local: LocalQueue) -> None:
-    """Determine from when on the workloads of a LocalQueue count: in a usage-based ClusterQueue from the anchor on."""
-    queue = world.forest.queues.get(local.queue)
-    account = None if world.past is None else world.past.accounts.get(local.key)
-    if account is not None:
-        account.by_reservation = world.options.afs_anchor and queue is not None and queue.past is not None
 
 
 def see_queue(world: World, name: str) -> None:
@@ -160,8 +158,6 @@ def see_queue(world: World, name: str) -> None:
         return
     queue.past = past
     world.pending[name].order_by(past)
-    for key in world.local_queues_by_queue.get(name, ()):
-        anchor(world, world.local_queues[key])
 
 
 def remove_local_queue(world: World, key: str) -> None:

@@ -188,7 +188,7 @@ class Cycle:
             yield from sorted(nominated, key=self.order)
             return
         for tree_cycle, entries in groupby(nominated, key=attrgetter("tree_cycle")):
-            self.tournament = Tournament(tree_cycle.tree, tree_cycle.snapshot, self.is_promised, self.options)
+            self.tournament = Tournament(self.world, tree_cycle.tree, tree_cycle.snapshot, self.is_promised)
             yield from self.tournament.run(entries)
 
     def refill(self, entry: Entry) -> None:

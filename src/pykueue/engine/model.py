@@ -140,6 +140,8 @@ class Cohort(Frozen, tag=True):
     quotas: tuple[Quota, ...] = ()
     weight: float = 1.0
     """How much of what its parent lends is its fair part, compared with its siblings."""
+    usage_based: bool = False
+    """Whether children with less past use come first in the tournament, if `Options.admission_fair_sharing` is set."""
 
 
 class CheckRule(Frozen):

@@ -7,7 +7,7 @@ Amounts are whole billionths, as in Kueue: each product is rounded down to nine 
 workload is charged.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from math import inf, pow
@@ -60,7 +60,7 @@ class PresentUse:
 class Account:
     """The past use of one LocalQueue."""
 
-    __slots__ = ("at", "by_reservation", "consumed", "pending", "value", "weight")
+    __slots__ = ("at", "consumed", "pending", "value", "weight")
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
@@ -69,8 +69,6 @@ class Account:
         """Up to when `consumed` counts; None until the first decision."""
         self.pending: dict[str, int] = {}
         """The sum of the charges that have not settled."""
-        self.by_reservation = False
-        """Whether its workloads count from their reservation on rather than from their admission on."""
         self.value = 0.0
         """Its place among the LocalQueues of its ClusterQueue, the lowest first."""
 
@@ -78,8 +76,10 @@ class Account:
 class PastUse:
     """The accounts of all LocalQueues."""
 
-    def __init__(self, settings: AdmissionFairSharing) -> None:
+    def __init__(self, settings: AdmissionFairSharing, by_reservation: Callable[[str], bool]) -> None:
         self.settings = settings
+        self.by_reservation = by_reservation
+        """Whether the workloads of a LocalQueue count from their reservation on rather than from their admission on."""
         self.weights = dict(settings.resource_weights)
         self.entry_share = ratio(growth(settings.sampling_micros, settings.half_life_micros))
         self.accounts: dict[str, Account] = {}
@@ -151,12 +151,12 @@ class PastUse:
         if not present.reserved:
             del self.present[holding.local_queue]
 
-    def in_use(self, local_queue: str, account: Account) -> dict[str, int]:
+    def in_use(self, local_queue: str) -> dict[str, int]:
         """Return what a sample of a LocalQueue adds to its past use."""
         present = self.present.get(local_queue)
         if present is None:
             return {}
-        found = present.reserved if account.by_reservation else present.admitted
+        found = present.reserved if self.by_reservation(local_queue) else present.admitted
         return {resource: nanos_of(resource, amount) for resource, amount in found.items()}
 
     # Samples.
@@ -200,7 +200,7 @@ class PastUse:
             return {}
         if not elapsed:
             return dict(account.consumed)
-        return decayed(account.consumed, self.in_use(local_queue, account), elapsed, self.settings.half_life_micros)
+        return decayed(account.consumed, self.in_use(local_queue), elapsed, self.settings.half_life_micros)
 
     # Charges.
 

@@ -108,6 +108,11 @@ class QuotaNode:
         self.tree: Tree | None = None
         """None inside or below a cycle of cohorts."""
 
+    @property
+    def usage_based(self) -> bool:
+        """Whether past use orders the children of a cohort."""
+        return self.object is not None and self.object.usage_based
+
     def rank_again(self) -> None:
         """Forget what was computed from the holders: one has come or gone, or ranks differently for preemption."""
         self.lowest = self.ranking = None

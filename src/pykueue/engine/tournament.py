@@ -1,27 +1,30 @@
 """The order of heads under fair sharing: a tournament in each tree, from the ClusterQueues up to the root.
 
-In each cohort the winners of its children compete; the share of each child, with its winner admitted, decides first.
-The winner at the root is considered next, and the tournament goes on without it, on the usage as it is then. A share
-depends only on the node's own usage, so that only the nodes above a changed queue compete again.
+In each cohort the winners of its children compete; the share of each child, with its winner admitted, decides first,
+in a usage-based cohort its past use. The winner at the root is considered next, and the tournament goes on without it,
+on the usage as it is then. A share depends only on the node's own usage, so that only the nodes above a changed queue
+compete again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
-from pykueue.engine.entries import Entry
+from pykueue.engine.entries import Entry, Started
 from pykueue.engine.forest import Tree
 from pykueue.engine.model import Options
 from pykueue.engine.quota import QuotaNode, ancestors
 from pykueue.engine.shares import Standing, share_with
 from pykueue.engine.snapshot import Snapshot
+from pykueue.engine.treeuse import TreeUse
+from pykueue.engine.world import World
 
-FairKey = tuple[bool, bool, Standing, int, int, str]
+FairKey = tuple[bool, bool, float, Standing, int, int, str]
 
 
-def fair_key(entry: Entry, side: QuotaNode, *, promised: bool, options: Options) -> FairKey:
+def fair_key(entry: Entry, side: QuotaNode, used: float, *, promised: bool, options: Options) -> FairKey:
     """Order of heads in a cohort: those with a claim first, then those that do not borrow, smaller share, as usual.
 
-    `side` is the child of the cohort that the head comes from.
+    `side` is the child of the cohort that the head comes from, and `used` its past use if that comes before the share.
     """
     # spec: SHR-3
     usage = entry.usage()
@@ -29,6 +32,7 @@ def fair_key(entry: Entry, side: QuotaNode, *, promised: bool, options: Options)
     return (
         not promised,
         options.fair_prefers_nonborrowing and share.borrows_any(usage),
+        used,
         share.standing,
         -entry.item.priority if options.priority_sorting else 0,
         entry.item.stamp,
@@ -73,11 +77,12 @@ class Contest:
 class Tournament:
     """The heads of one tree that are still to be considered in this cycle."""
 
-    def __init__(self, tree: Tree, snapshot: Snapshot, is_promised: Callable[[Entry], bool], options: Options) -> None:
+    def __init__(self, world: World, tree: Tree, snapshot: Snapshot, is_promised: Callable[[Entry], bool]) -> None:
         self.root = tree.root
         self.snapshot = snapshot
         self.is_promised = is_promised
-        self.options = options
+        self.options = world.options
+        self.use = TreeUse(world)
         self.entries: dict[QuotaNode, Entry] = {}
         self.contests: dict[QuotaNode, Contest] = {}
         self.seen = 0
@@ -94,6 +99,8 @@ class Tournament:
             del self.entries[best.queue]
             self.contend(best.queue)
             yield best
+            if isinstance(best.result, Started):
+                self.use.charge(best)
             self.catch_up()
 
     def add(self, entry: Entry) -> None:
@@ -118,6 +125,6 @@ class Tournament:
             if winner is None:
                 contest.remove(child)
             else:
-                promised = self.is_promised(winner)
-                contest.put(child, winner, fair_key(winner, child, promised=promised, options=self.options))
+                promised, used = self.is_promised(winner), self.use.place(child)
+                contest.put(child, winner, fair_key(winner, child, used, promised=promised, options=self.options))
             child, winner = cohort, contest.best()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from hashlib import sha256
+from itertools import islice
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.decisions import Invalid, NamespaceMismatch, NamespaceMissing
-from pykueue.engine.forest import Forest
+from pykueue.engine.forest import DEPTH_MAX, Forest
 from pykueue.engine.items import Holding, Item, Shape, effective_counts
 from pykueue.engine.model import (
     Check,
@@ -25,7 +26,7 @@ from pykueue.engine.model import (
 )
 from pykueue.engine.pastuse import PastUse
 from pykueue.engine.pending import Numbers, PendingQueue
-from pykueue.engine.quota import Flavors, QuotaNode
+from pykueue.engine.quota import Flavors, QuotaNode, ancestors
 
 
 class World:
@@ -43,7 +44,7 @@ class World:
         self.pending: dict[str, PendingQueue] = {}
         self.numbers = Numbers()
         sharing = options.admission_fair_sharing
-        self.past = None if sharing is None else PastUse(sharing)
+        self.past = None if sharing is None else PastUse(sharing, self.counts_reserved)
         """The past use of LocalQueues; None unless it is configured."""
         self.local_queues: dict[str, LocalQueue] = {}
         self.local_queues_by_queue: dict[str, set[str]] = {}
@@ -97,6 +98,19 @@ class World:
         """The ClusterQueue that a workload is sent to; empty when its LocalQueue is not known."""
         local = self.local_queues.get(workload.local_queue)
         return "" if local is None else local.queue
+
+    def counts_past_use(self, queue: QuotaNode | None) -> bool:
+        """Whether past use orders the workloads of a ClusterQueue, or the children of a cohort above it."""
+        if queue is None or queue.past is not None:
+            return queue is not None
+        # Until the trees are recomputed, an edit may have made a cycle of cohorts.
+        return self.past is not None and any(cohort.usage_based for cohort in islice(ancestors(queue), DEPTH_MAX))
+
+    def counts_reserved(self, local_queue: str) -> bool:
+        """Whether the workloads of a LocalQueue count for its past use from their reservation on."""
+        local = self.local_queues.get(local_queue)
+        queue = None if local is None else self.forest.queues.get(local.queue)
+        return self.options.afs_anchor and self.counts_past_use(queue)
 
     def relist(self, local_queues: Iterable[str]) -> None:
         """Correct the order of pending workloads after the past use of some LocalQueues has become lower."""

@@ -22,6 +22,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "Job": OF_A_JOB,
     "Workload": OF_A_JOB,
     "AdmissionCheck": (ANSWER, Annotation.CHECK_TIMEOUT),
+    "Cohort": (Annotation.ADMISSION_MODE,),
 }
 """Our annotations, by the kind of object that may have them."""
 

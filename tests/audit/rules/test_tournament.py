@@ -12,7 +12,7 @@ from pykueue.audit.rules.tournament import certain_head, wins
 from pykueue.audit.shares import Share
 from pykueue.audit.world import FINAL, INITIAL, Settings
 from tests.audit.rules.test_preemption import preempt
-from tests.audit.told import Tale, condition
+from tests.audit.told import Tale, condition, quotas
 
 CPU, GPU = ("default", "cpu"), ("default", "gpu")
 FAIR = Settings(fair_sharing=(FINAL, INITIAL))
@@ -264,3 +264,14 @@ def test_where_there_is_no_tournament_nothing_is_found(settings: dict[str, Any])
     others(told, 6)
     told.later(10)
     assert passed_over(told) == []
+
+
+def test_where_past_use_orders_the_children_of_a_cohort_nothing_is_found() -> None:
+    told = tale()
+    mode = {"annotations": {"pykueue.io/admission-mode": "UsageBasedAdmissionFairSharing"}}
+    told.tell("Cohort", "", "all", metadata=mode, spec={"resourceGroups": quotas(8)})
+    told.workload("head", "poor", 2)
+    told.later(10)
+    others(told, 6)
+    told.later(10)
+    assert told.found == []

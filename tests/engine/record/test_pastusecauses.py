@@ -1,12 +1,12 @@
 """Does an explanation in a usage-based ClusterQueue say which LocalQueues go first, with the past use of the engine?"""
 
-from math import inf
+from math import inf, log
 
 import pytest
 
 from pykueue.base.units import MICROS, Instant, Seconds, after
 from pykueue.engine.model import AdmissionFairSharing, LocalQueue, Options
-from pykueue.engine.record.causes import HIDDEN, PastUseCause, PastUseRow
+from pykueue.engine.record.causes import HIDDEN, PastUseCause, PastUseRow, UseLead
 from pykueue.engine.record.causetree import tree_of_queue
 from pykueue.engine.record.pastusecauses import ROWS_MAX
 from pykueue.engine.record.pastusetree import past_use_nodes, past_use_text, queue_past_use_nodes
@@ -51,13 +51,15 @@ def test_where_past_use_does_not_count_it_is_not_mentioned(options: Options, usa
 def test_a_local_queue_with_less_past_use_goes_first() -> None:
     system = two()
     found = system.why("u1-2")
-    first = PastUseRow("lab/u2", 0.0, 2.0, 3, START)
+    lead = UseLead("cpu", 0.502307823 * 2.0 * 300.0 / log(2) / 60)
+    first = PastUseRow("lab/u2", 0.0, 2.0, 3, START, lead)
     assert found.past_use is not None
     assert found.past_use.own == PastUseRow("lab/u1", 0.502307823, 1.0, 2, after(START, Seconds(1)))
     assert (found.past_use.others, found.past_use.count) == ((first,), 1)
     text = system.text("u1-2")
     assert "past use: that of LocalQueue lab/u1 is 0.5023, counted up to 2027-01-15T08:00:01Z\n" in text
-    assert "LocalQueue lab/u2 goes first: its past use is 0 (weight 2); 3 of its workloads wait\n" in text
+    assert "LocalQueue lab/u2 goes first: its past use is 0 (weight 2); 3 of its workloads wait" in text
+    assert "; 3 of its workloads wait; this one is next after 7.2 core-minutes of it at most\n" in text
     assert f"place in line: 5 of 5; ahead: lab/u2-0, lab/u2-1, lab/u2-2 and lab/u1-1\n    {TURNS}" in text.replace(
         "    none of them fits now, so they do not block it\n", ""
     )
@@ -124,7 +126,7 @@ def test_only_the_first_of_many_are_named() -> None:
     assert found is not None
     assert (len(found.others), found.count) == (ROWS_MAX, ROWS_MAX + 1)
     assert "1 more LocalQueue goes first, with less past use" in system.text("waits")
-    assert f"LocalQueue lab/u{ROWS_MAX - 1} goes first: its past use is 0; 1 of its workloads waits\n" in system.text(
+    assert f"LocalQueue lab/u{ROWS_MAX - 1} goes first: its past use is 0; 1 of its workloads waits;" in system.text(
         "waits"
     )
 

@@ -1,7 +1,8 @@
 """Under fair sharing, heads of the same tree get quota in the order of the tournament.
 
 Where the paths of two queues part, the side that does not borrow goes first, then the side with the smaller share,
-each with its head; then priority, then age. The classic order rule still applies within each queue.
+each with its head; then priority, then age. The classic order rule still applies within each queue. In a Cohort whose
+children are ordered by their past use, nothing is judged.
 
 A head counts as passed over only if it is certain that it took part and would have won: it alone was first in its
 queue and on its side for a while, it asks for no more than the other got, no limit of its side could stop it, and it
@@ -199,6 +200,8 @@ class Tournament:
         if nodes is None or not wanted or not single_flavor(queue):
             return False
         mine, theirs = nodes
+        if by_past_use(bounds.forest.nodes[mine].parent, world):
+            return False
         needs = first_slots(queue, wanted)
         others = [each for each in bounds.forest.queues_below(mine) if each != name]
         if not self.heads.idle(others, one.at - self.lag_micros) or not takes_over(
@@ -210,6 +213,12 @@ class Tournament:
             (bounds.highest(mine, name, needs), needs, head),
             (bounds.lowest(theirs, one.queue, one.took), one.took, one.workload),
         )
+
+
+def by_past_use(name: NodeName | None, world: World) -> bool:
+    """Whether past use, of which the auditor knows little, orders the children of a Cohort."""
+    cohort = None if name is None else world.cohorts.get(name[1])
+    return cohort is not None and Annotation.ADMISSION_MODE in cohort.metadata.annotations
 
 
 def takes_over(

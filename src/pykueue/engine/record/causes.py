@@ -172,6 +172,8 @@ class ShareRow(Frozen):
     share: float
     """Per mille, divided by the weight."""
     weight: float
+    past_use: float | None = None
+    """What orders it among its siblings, divided by the weight; None unless its cohort is usage-based."""
 
 
 class Precedence(StrEnum):
@@ -181,9 +183,26 @@ class Precedence(StrEnum):
     """Room is kept for it, because others were preempted for it."""
     WITHIN_QUOTA = "WithinQuota"
     """Its side borrows nothing that it requests, and the other does."""
+    PAST_USE = "PastUse"
+    """Its side has used less in the past."""
     SHARE = "Share"
     ORDER = "Order"
     """Priority, age or name."""
+
+
+class BorrowLead(Frozen):
+    """What a side with a smaller share can borrow until the other goes first."""
+
+    resource: str
+    amount: int
+
+
+class UseLead(Frozen):
+    """What a side with less past use can use until the other goes first, if both go on as they are."""
+
+    resource: str
+    unit_minutes: float
+    """Cores, bytes or pieces, times minutes."""
 
 
 class Earlier(Frozen):
@@ -195,6 +214,8 @@ class Earlier(Frozen):
     own: ShareRow
     """The side of the workload's queue, with the workload."""
     why: Precedence
+    lead: BorrowLead | UseLead | None = None
+    """None unless share or past use decides, and can change."""
 
 
 class Protected(Frozen):
@@ -231,6 +252,8 @@ class PastUseRow(Frozen):
     """How many of its workloads are pending."""
     at: Instant | None = None
     """Up to when use counts: past use is brought up to date when something is decided."""
+    lead: UseLead | None = None
+    """How much it can use until the LocalQueue of the explained workload goes first; None if that has no limit."""
 
 
 class PastUseCause(Frozen):

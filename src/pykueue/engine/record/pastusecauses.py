@@ -7,12 +7,15 @@ from collections.abc import Generator, Iterable
 from heapq import nsmallest
 from typing import Final
 
+from msgspec.structs import replace
+
 from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
-from pykueue.engine.pastuse import PastUse
+from pykueue.engine.pastuse import PastUse, change
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.record.causes import PastUseCause, PastUseRow
+from pykueue.engine.record.leads import past_use_lead
 
 ROWS_MAX: Final = 8
 """How many other LocalQueues are named."""
@@ -36,7 +39,19 @@ def past_use_before(
     rows = [row(past, key, waiting) for key in waiting if key != own.local_queue]
     # A start adds nothing to past use that is infinite, or that does not count.
     turns = bool(past.settings.half_life_micros) and own.weight > 0 and any(one.weight > 0 for one in rows)
-    return PastUseCause(own, *least(one for one in rows if one.past_use < own.past_use)), turns
+    first, count = least(one for one in rows if one.past_use < own.past_use)
+    return PastUseCause(own, tuple(with_lead(past, one, own) for one in first), count), turns
+
+
+def with_lead(past: PastUse, first: PastUseRow, own: PastUseRow) -> PastUseRow:
+    """A LocalQueue that goes first, and how much it can use until the other one does."""
+    used: dict[str, int] = {}
+    for key in (first.local_queue, own.local_queue):
+        account = past.accounts.get(key)
+        for amounts in () if account is None else (account.consumed, account.pending):
+            for resource, amount in amounts.items():
+                change(used, resource, amount)
+    return replace(first, lead=past_use_lead(past, first.past_use, own.past_use, first.weight, used))
 
 
 def past_use_in(engine: Engine, queue: str, local_queue: str) -> Generator[None, None, PastUseCause | None]:

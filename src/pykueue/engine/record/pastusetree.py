@@ -7,6 +7,7 @@ from typing import Final
 
 from pykueue.base.units import format_instant
 from pykueue.engine.record.causes import HIDDEN, PastUseCause, PastUseRow
+from pykueue.engine.record.leads import use_text
 from pykueue.engine.record.nodes import Node
 
 TURNS: Final = Node("turns", "the place changes with every start, because LocalQueues take turns by their past use")
@@ -36,6 +37,11 @@ def waits(row: PastUseRow) -> str:
     return f"; {row.pending} of its workloads wait{'s' if row.pending == 1 else ''}" if row.pending else ""
 
 
+def until(row: PastUseRow) -> str:
+    """How long a LocalQueue goes first, as a clause; empty if that has no limit."""
+    return "" if row.lead is None else f"; this one is next after {use_text(row.lead)} of it at most"
+
+
 def past_use_nodes(found: PastUseCause | None) -> Iterator[Node]:
     """The past use of a pending workload's LocalQueue, and which LocalQueues go before it."""
     if found is None or found.own is None:
@@ -44,7 +50,9 @@ def past_use_nodes(found: PastUseCause | None) -> Iterator[Node]:
     if not found.count:
         text += "; no LocalQueue with pending workloads has less"
     children = [
-        Node("earlier", f"LocalQueue {one.local_queue} goes first: its past use is {figure(one)}{waits(one)}")
+        Node(
+            "earlier", f"LocalQueue {one.local_queue} goes first: its past use is {figure(one)}{waits(one)}{until(one)}"
+        )
         for one in named(found)
     ]
     rest = unnamed(found)

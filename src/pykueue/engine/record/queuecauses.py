@@ -19,6 +19,7 @@ from pykueue.engine.record.pastusecauses import past_use_in
 from pykueue.engine.record.rooms import is_consistent, neighbours, newcomer, rooms_of
 from pykueue.engine.record.sharecauses import row
 from pykueue.engine.record.tally import cohorts_above, inactive_because
+from pykueue.engine.treeuse import TreeUse
 from pykueue.engine.world import World
 
 HOLDERS_MAX: Final = 8
@@ -96,9 +97,10 @@ def shares_beside(engine: Engine, queue: QuotaNode) -> tuple[ShareRow | None, tu
     """The share of a queue, and the largest ones of the other children of its cohort; none without fair sharing."""
     if not engine.options.fair_sharing or queue.parent is None or not is_consistent(engine.world, queue):
         return None, ()
-    beside = [row(child, shares.share(child)) for child in queue.parent.children if child is not queue]
+    use = TreeUse(engine.world)
+    beside = [row(child, shares.share(child), use) for child in queue.parent.children if child is not queue]
     beside.sort(key=lambda one: (-one.share, one.name))
-    return row(queue, shares.share(queue)), tuple(beside[:NEIGHBOURS_MAX])
+    return row(queue, shares.share(queue), use), tuple(beside[:NEIGHBOURS_MAX])
 
 
 def most_of(everyone: list[Item], queue: QuotaNode) -> Generator[None, None, list[Item]]:

@@ -13,13 +13,24 @@ from pykueue.engine.fairsearch import FairSearch, allows
 from pykueue.engine.flavors import FlavorPlan
 from pykueue.engine.items import Item
 from pykueue.engine.model import ShareStrategy
+from pykueue.engine.pastuse import change
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import QuotaNode, Usage, available, usage_of, within_nominal
-from pykueue.engine.record.causes import Earlier, Precedence, Protected, ShareCause, ShareRow
+from pykueue.engine.record.causes import (
+    BorrowLead,
+    Earlier,
+    Precedence,
+    Protected,
+    ShareCause,
+    ShareRow,
+    UseLead,
+)
+from pykueue.engine.record.leads import past_use_lead, share_lead
 from pykueue.engine.record.rooms import is_consistent, neighbours, planner, requests_of
 from pykueue.engine.shares import Share, share, share_with, share_without, sides
 from pykueue.engine.snapshot import Snapshot
 from pykueue.engine.tournament import fair_key
+from pykueue.engine.treeuse import TreeUse
 from pykueue.engine.world import World
 
 ROWS_MAX: Final = 4
@@ -28,7 +39,13 @@ QUEUES_MAX: Final = 64
 """How many queues of a tree are looked at."""
 CANDIDATES_MAX: Final = 16
 """How many candidates of a queue are looked at."""
-PRECEDENCE: Final = (Precedence.CLAIM, Precedence.WITHIN_QUOTA, Precedence.SHARE, Precedence.ORDER)
+PRECEDENCE: Final = (
+    Precedence.CLAIM,
+    Precedence.WITHIN_QUOTA,
+    Precedence.PAST_USE,
+    Precedence.SHARE,
+    Precedence.ORDER,
+)
 """What the parts of `FairKey` mean, in order; the last is that of all the rest."""
 
 
@@ -39,16 +56,18 @@ def shares_of(engine: Engine, queue: QuotaNode | None, item: Item) -> ShareCause
         return None
     usage = usage_of(wanted(world, queue, item))
     return ShareCause(
-        row(queue, share(queue)),
+        row(queue, share(queue), TreeUse(world)),
         share_with(queue, queue, usage).value,
         tuple(islice(earlier(world, queue, item, usage), ROWS_MAX)),
         tuple(islice(protected(world, queue, item, usage), ROWS_MAX)),
     )
 
 
-def row(node: QuotaNode, found: Share) -> ShareRow:
-    """A node and its share."""
-    return ShareRow("ClusterQueue" if node.is_queue else "Cohort", node.name, found.value, node.weight)
+def row(node: QuotaNode, found: Share, use: TreeUse | None = None) -> ShareRow:
+    """A node and its share, and its past use if that orders it among its siblings."""
+    kind = "ClusterQueue" if node.is_queue else "Cohort"
+    past_use = None if use is None or use.orders(node) is None else use.place(node)
+    return ShareRow(kind, node.name, found.value, node.weight, past_use)
 
 
 def wanted(world: World, queue: QuotaNode, item: Item) -> dict[int, int]:
@@ -70,7 +89,7 @@ def wanted(world: World, queue: QuotaNode, item: Item) -> dict[int, int]:
 
 def earlier(world: World, queue: QuotaNode, item: Item, usage: Usage) -> Iterator[Earlier]:
     """The other queues whose next workload goes before this one, if this one is the next of its queue."""
-    mine_entry = head(world, queue, item, dict(usage))
+    mine_entry, use = head(world, queue, item, dict(usage)), TreeUse(world)
     for other in islice(neighbours(queue), QUEUES_MAX):
         first = next_of(world.pending[other.name]) if other is not queue and world.can_admit(other) else None
         if first is None:
@@ -78,19 +97,38 @@ def earlier(world: World, queue: QuotaNode, item: Item, usage: Usage) -> Iterato
         entry = head(world, other, first, wanted(world, other, first))
         mine, theirs = sides(queue, other)
         first_key, my_key = (
-            fair_key(one, side, promised=one.item.claim is not None, options=world.options)
+            fair_key(one, side, use.place(side), promised=one.item.claim is not None, options=world.options)
             for one, side in ((entry, theirs), (mine_entry, mine))
         )
         if first_key < my_key:
             differs = next(
                 number for number, (one, two) in enumerate(zip(first_key, my_key, strict=True)) if one != two
             )
+            why = PRECEDENCE[min(differs, len(PRECEDENCE) - 1)]
+            shares = share_with(theirs, other, entry.usage()), share_with(mine, queue, usage)
             yield Earlier(
                 other.name,
-                row(theirs, share_with(theirs, other, entry.usage())),
-                row(mine, share_with(mine, queue, usage)),
-                PRECEDENCE[min(differs, len(PRECEDENCE) - 1)],
+                row(theirs, shares[0], use),
+                row(mine, shares[1], use),
+                why,
+                lead(why, use, (theirs, shares[0]), (mine, shares[1])),
             )
+
+
+def lead(
+    why: Precedence, use: TreeUse, first: tuple[QuotaNode, Share], own: tuple[QuotaNode, Share]
+) -> BorrowLead | UseLead | None:
+    """How much the side that goes first can borrow or use until the other does."""
+    (theirs, their_share), (mine, my_share) = first, own
+    if why is Precedence.SHARE:
+        return share_lead(theirs, their_share, my_share)
+    past = use.orders(theirs)
+    if why is not Precedence.PAST_USE or past is None:
+        return None
+    used = dict(use.total(past, theirs))
+    for resource, amount in use.total(past, mine).items():
+        change(used, resource, amount)
+    return past_use_lead(past, use.place(theirs), use.place(mine), theirs.weight, used)
 
 
 def next_of(pending: PendingQueue) -> Item | None:

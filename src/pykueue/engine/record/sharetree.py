@@ -4,8 +4,19 @@ from collections.abc import Iterator
 from math import isinf
 from typing import assert_never
 
-from pykueue.engine.record.causes import Earlier, Precedence, Protected, QueueCauses, ShareCause, ShareRow
-from pykueue.engine.record.nodes import Node
+from pykueue.engine.record.causes import (
+    BorrowLead,
+    Earlier,
+    Precedence,
+    Protected,
+    QueueCauses,
+    ShareCause,
+    ShareRow,
+    UseLead,
+)
+from pykueue.engine.record.leads import use_text
+from pykueue.engine.record.nodes import Node, number
+from pykueue.engine.record.pastusetree import past_use_text
 from pykueue.engine.shares import rounded
 
 
@@ -23,7 +34,7 @@ def share_nodes(found: ShareCause | None) -> Iterator[Node]:
         *(Node("earlier", earlier_text(one)) for one in found.earlier),
         *(Node("protected", protected_text(one)) for one in found.protected),
     )
-    yield Node("share", f"{text}, and would have {share_text(found.with_it)} with it", children)
+    yield Node("share", f"{text}, and would have {share_text(found.with_it)} with it{used(found.queue)}", children)
 
 
 def weighted(row: ShareRow) -> str:
@@ -39,14 +50,30 @@ def earlier_text(one: Earlier) -> str:
             return f"{text}: room is kept for its next workload, for which others were preempted"
         case Precedence.WITHIN_QUOTA:
             return f"{text}: it need not borrow for its next workload, and {one.own.name} has to borrow for this one"
+        case Precedence.PAST_USE:
+            theirs, mine = (past_use_text(row.past_use or 0.0) for row in (one.theirs, one.own))
+            compared = f"the past use of {one.theirs.name} is {theirs}, below {mine}, that of {one.own.name}"
+            return f"{text}: {compared}{until(one)}"
         case Precedence.SHARE:
             theirs, mine = share_text(one.theirs.share), share_text(one.own.share)
             with_next = f"with its next workload, the share of {one.theirs.name} is {theirs}"
-            return f"{text}: {with_next}, below {mine}, that of {one.own.name} with this one"
+            return f"{text}: {with_next}, below {mine}, that of {one.own.name} with this one{until(one)}"
         case Precedence.ORDER:
             return f"{text}: the shares are equal, and its next workload has a higher priority, or is older"
         case _:
             assert_never(one.why)
+
+
+def until(one: Earlier) -> str:
+    """How long another queue goes first, as a clause; empty if that has no limit."""
+    match one.lead:
+        case None:
+            return ""
+        case UseLead():
+            return f"; {one.own.name} is next after {use_text(one.lead)} of it at most"
+        case BorrowLead(resource, amount):
+            more = f"{number(resource, amount)} {resource} more"
+            return f"; {one.own.name} is next when {one.theirs.name} has borrowed {more}"
 
 
 def protected_text(one: Protected) -> str:
@@ -64,6 +91,13 @@ def queue_share_nodes(causes: QueueCauses) -> Iterator[Node]:
         return
     own = causes.share
     children = tuple(
-        Node("sibling", f"{one.kind} {one.name}: {share_text(one.share)}{weighted(one)}") for one in causes.siblings
+        Node("sibling", f"{one.kind} {one.name}: {share_text(one.share)}{weighted(one)}{used(one)}")
+        for one in causes.siblings
     )
-    yield Node("share", f"share of what its cohort lends: {share_text(own.share)}{weighted(own)}", children)
+    text = f"share of what its cohort lends: {share_text(own.share)}{weighted(own)}{used(own)}"
+    yield Node("share", text if own.past_use is None else f"{text}; siblings with less past use go first", children)
+
+
+def used(row: ShareRow) -> str:
+    """The past use as a clause; empty unless it orders siblings."""
+    return "" if row.past_use is None else f", past use {past_use_text(row.past_use)}"
