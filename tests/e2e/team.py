@@ -146,8 +146,9 @@ class Team:
         if ("ResourceFlavor", self.own("default"), "") not in self.made:
             self.flavor("default")
 
-    def cohort(self, name: str, **spec: Any) -> str:
-        self.create({"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": self.own(name)}, "spec": spec})
+    def cohort(self, name: str, annotations: Mapping[str, str] = {}, **spec: Any) -> str:
+        metadata: Tree = {"name": self.own(name), "annotations": dict(annotations)}
+        self.create({"apiVersion": KUEUE, "kind": "Cohort", "metadata": metadata, "spec": spec})
         return self.own(name)
 
     def priority(self, name: str, value: int) -> str:

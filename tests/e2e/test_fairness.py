@@ -1,4 +1,6 @@
-"""Is borrowed quota divided by weight under fair sharing, and do queues and cohorts show their shares?"""
+"""Is quota divided by weight under fair sharing, by present and by past use, and do queues and cohorts show it?"""
+
+from collections.abc import Mapping
 
 import pytest
 
@@ -6,17 +8,19 @@ from tests.e2e.job import Job
 from tests.e2e.team import Queue, Team
 from tests.plane.client import condition
 
-FAIR = pytest.mark.manager(
-    config={"fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}}
-)
+SHARING = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
+PAST_USE = {"usageHalfLifeTime": "1h", "usageSamplingInterval": "1m", "resourceWeights": {"cpu": 1}}
+BY_USAGE = "UsageBasedAdmissionFairSharing"
+FAIR = pytest.mark.manager(config={"fairSharing": SHARING})
+FAIR_BY_USAGE = pytest.mark.manager(config={"fairSharing": SHARING, "admissionFairSharing": PAST_USE})
 RECLAIM = {"reclaimWithinCohort": "Any"}
 
 
-def pool(team: Team, cpu: int) -> str:
+def pool(team: Team, cpu: int, annotations: Mapping[str, str] = {}) -> str:
     """A Cohort that owns this much cpu."""
     team.shared_flavor()
     quota = {"name": team.own("default"), "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
-    return team.cohort("all", resourceGroups=[{"coveredResources": ["cpu"], "flavors": [quota]}])
+    return team.cohort("all", annotations, resourceGroups=[{"coveredResources": ["cpu"], "flavors": [quota]}])
 
 
 def has_share(team: Team, kind: str, name: str, share: int) -> None:
@@ -80,3 +84,38 @@ def test_without_fair_sharing_nobody_is_preempted_by_share(team: Team) -> None:
     late.job("second", cpu=1).waits("WaitingForQuota")
     first.stays(1)
     assert "fairSharing" not in team.client.get("ClusterQueue", greedy.cluster_queue)["status"]
+
+
+def has_used(team: Team, queue: Queue) -> bool:
+    """Whether the past use of a LocalQueue is in its status."""
+    status = team.get("LocalQueue", queue.name, team.namespace).get("status", {})
+    past = status.get("fairSharing", {}).get("admissionFairSharingStatus", {})
+    return past.get("consumedResources", {}).get("cpu", "0") != "0"
+
+
+@FAIR_BY_USAGE
+def test_the_local_queue_that_has_used_less_goes_first(team: Team) -> None:
+    busy = team.queue("busy", cpu=1, admissionScope={"admissionMode": BY_USAGE})
+    idle = team.local_queue("idle", busy.cluster_queue)
+    first = runs_one(busy, "first")
+    team.eventually(lambda: has_used(team, busy), "past use in the status of the LocalQueue")
+    older, younger = busy.job("older", cpu=1), idle.job("younger", cpu=1)
+    for job in (older, younger):
+        job.waits("WaitingForQuota")
+    first.ends()
+    younger.runs()
+    older.never_runs(1)
+
+
+@FAIR_BY_USAGE
+def test_the_team_that_has_used_less_goes_first_in_an_annotated_cohort(team: Team) -> None:
+    cohort = pool(team, 1, {"pykueue.io/admission-mode": BY_USAGE})
+    busy, idle = (team.queue(name, cpu=0, cohortName=cohort) for name in ("busy", "idle"))
+    first = runs_one(busy, "first")
+    team.eventually(lambda: has_used(team, busy), "past use in the status of the LocalQueue")
+    older, younger = busy.job("older", cpu=1), idle.job("younger", cpu=1)
+    for job in (older, younger):
+        job.waits("WaitingForQuota")
+    first.ends()
+    younger.runs()
+    older.never_runs(1)
