@@ -288,6 +288,28 @@ def test_the_configuration_says_where() -> None:
     assert listening(Configuration(), webhook=False) == Listening(webhook="0")
 
 
+async def test_a_client_that_does_not_wait_for_its_answer_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    begun, left, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def slow() -> Generator[None, None, list[bytes]]:
+        begun.set()
+        while not left.is_set():
+            yield
+        ended.set()
+        return [b"# nothing\n"]
+
+    async with running(PLAIN, page=slow) as setup:
+        _, writer = await asyncio.open_connection("127.0.0.1", setup.endpoints.metrics_port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await begun.wait()
+        writer.transport.abort()
+        await asyncio.sleep(0.1)
+        left.set()
+        await ended.wait()
+        await asyncio.sleep(0.1)
+    assert caplog.text == ""
+
+
 async def test_everything_is_gone_within_a_second_whatever_is_in_flight() -> None:
     asked = asyncio.Event()
 

@@ -153,7 +153,11 @@ class Endpoints:
             if not acceptor.identify(request.protocol, request.remote or "unknown"):
                 return text_response(429, "too many connections from this address")
             with acceptor.serving(request.protocol):
-                return await handler(request)
+                try:
+                    return await handler(request)
+                except ConnectionResetError:
+                    # The client did not wait for the answer.
+                    return web.Response()
 
         app.router.add_route("*", "/{path:.*}", identified)
         runner = web.AppRunner(
