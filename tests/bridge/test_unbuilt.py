@@ -63,32 +63,44 @@ def seen(kind: str, tree: object) -> object:
 @pytest.mark.parametrize(("kind", "path", "row"), CASES)
 def test_a_row_is_told_with_its_place(kind: str, path: str, row: Row) -> None:
     tree = asking(path, row.only or VALUES.get(path, "x"))
-    (sentence,) = (*unbuilt(kind, seen(kind, tree)), *idle(kind, seen(kind, tree), fair_sharing=False))
+    (sentence,) = (*unbuilt(kind, seen(kind, tree)), *idle(kind, seen(kind, tree), fair_sharing=False, past_use=False))
     assert sentence == f"{path.replace('[]', '[1]')}: {row.sentence}"
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "Cohort"])
 def test_under_fair_sharing_weights_have_an_effect(kind: str) -> None:
     tree = asking(WEIGHT, "2")
-    assert idle(kind, seen(kind, tree), fair_sharing=True) == ()
-    assert len(idle(kind, seen(kind, tree), fair_sharing=False)) == 1
+    assert idle(kind, seen(kind, tree), fair_sharing=True, past_use=True) == ()
+    assert len(idle(kind, seen(kind, tree), fair_sharing=False, past_use=False)) == 1
+
+
+def with_mode(kind: str, mode: str) -> object:
+    """An object with an admission mode."""
+    return seen(kind, {"metadata": {"name": "all", "annotations": {"pykueue.io/admission-mode": mode}}})
 
 
 @pytest.mark.parametrize(
-    ("mode", "fair_sharing", "told"),
+    ("kind", "mode", "on", "told"),
     [
-        (USAGE_BASED, True, ""),
-        ("NoAdmissionFairSharing", False, ""),
-        (USAGE_BASED, False, "past use orders the children of a Cohort only with fairSharing"),
-        ("usage-based", True, "'usage-based' has no effect; one of UsageBasedAdmissionFairSharing, No"),
+        ("Cohort", USAGE_BASED, (True, True), ""),
+        ("Cohort", "NoAdmissionFairSharing", (False, False), ""),
+        ("Cohort", USAGE_BASED, (False, True), "past use orders the children of a Cohort only with fairSharing"),
+        ("Cohort", USAGE_BASED, (True, False), "past use orders the children of a Cohort only with fairSharing"),
+        ("Cohort", "usage-based", (True, True), "'usage-based' is not known and has no effect; use UsageBased"),
+        ("Cohort", "", (True, True), "'' is not known and has no effect"),
+        ("ClusterQueue", USAGE_BASED, (True, True), "has no effect on a ClusterQueue; use spec.admissionScope"),
+        ("LocalQueue", USAGE_BASED, (False, False), ""),
     ],
 )
-def test_an_admission_mode_of_a_cohort_without_effect_is_told(mode: str, fair_sharing: bool, told: str) -> None:
-    tree = {"metadata": {"name": "all", "annotations": {"pykueue.io/admission-mode": mode}}}
-    found = idle("Cohort", seen("Cohort", tree), fair_sharing=fair_sharing)
+def test_an_admission_mode_without_effect_is_told(kind: str, mode: str, on: tuple[bool, bool], told: str) -> None:
+    found = idle(kind, with_mode(kind, mode), fair_sharing=on[0], past_use=on[1])
     assert len(found) == bool(told)
     assert all(one.startswith(f"metadata.annotations[pykueue.io/admission-mode]: {told}") for one in found)
-    assert idle("ClusterQueue", seen("ClusterQueue", tree), fair_sharing=fair_sharing) == ()
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    (found,) = idle("Cohort", with_mode("Cohort", "x" * 100_000), fair_sharing=True, past_use=True)
+    assert len(found) < 300
 
 
 def test_pods_that_only_count_themselves_ask_for_nothing() -> None:
@@ -115,7 +127,7 @@ def test_another_value_asks_for_nothing(kind: str, path: str, row: Row) -> None:
 )
 def test_an_ordinary_object_asks_for_nothing(kind: str, tree: Tree) -> None:
     thing = tree if kind == "AdmissionCheck" else seen(kind, tree)
-    assert (unbuilt(kind, thing), idle(kind, thing, fair_sharing=False)) == ((), ())
+    assert (unbuilt(kind, thing), idle(kind, thing, fair_sharing=False, past_use=False)) == ((), ())
 
 
 def test_empty_fields_ask_for_nothing() -> None:

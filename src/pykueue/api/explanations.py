@@ -133,7 +133,7 @@ class PastUseStanding(Wire):
     time: str = ""
     """Up to when use counts: past use is brought up to date when the scheduler decides next."""
     lead: str = ""
-    """How much it can use at most until the LocalQueue of the workload goes first, as in `40 gpu-minutes`."""
+    """About how much it can use until the LocalQueue of the workload goes first, as in `40 gpu-minutes`."""
 
 
 class PastUseExplanation(Wire):

@@ -110,13 +110,17 @@ def amount_of(resource: str, quantity: Quantity) -> int:
     return max(-UNLIMITED - 1, min(amount, UNLIMITED))
 
 
+def counts_in_bytes(resource: str) -> bool:
+    """Whether amounts of a resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
 @lru_cache(maxsize=4096)
 def quantity_of(resource: str, amount: int) -> Quantity:
     """The quantity for an amount of the engine, in the suffix family that Kueue prints for this resource."""
     if counts_in_milli(resource):
         return Quantity(amount * 1_000_000)
-    binary = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return Quantity(amount * NANO, "BinarySI" if binary else "DecimalSI")
+    return Quantity(amount * NANO, "BinarySI" if counts_in_bytes(resource) else "DecimalSI")
 
 
 def amount_text(resource: str, amount: int) -> str:

@@ -1,5 +1,6 @@
 """Kubernetes objects as facts: views of objects to the engine's own nouns."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
@@ -24,6 +25,7 @@ from pykueue.engine import model
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
 """Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
+RESOURCE: Final = re.compile(core.QUALIFIED)
 TEMPLATES_MAX: Final = 1024
 """How many pod templates are remembered."""
 
@@ -220,7 +222,7 @@ def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
         model.StopPolicy(seen.spec.stop_policy),
         seen.metadata.deletion_timestamp is not None,
         1.0 if sharing is None else parse_quantity(str(sharing.weight)).nanos / NANO,
-        tuple((resource, str(amount)) for resource, amount in consumed if is_quantity(amount)),
+        tuple((name, str(amount)) for name, amount in consumed if is_quantity(amount) and RESOURCE.fullmatch(name)),
         None if past is None else parse_instant(past.last_update),
     )
 

@@ -104,10 +104,13 @@ IDLE_WITHOUT_SHARING: Final[Mapping[str, Mapping[str, Row]]] = {
     kind: {WEIGHT: Row("fair sharing is off, so the weight has no effect; fairSharing in the Configuration enables it")}
     for kind in ("ClusterQueue", "Cohort")
 }
+"""Fields that have no effect, as in Kueue, while the Configuration has no `fairSharing`, but deserve a note."""
 PAST_USE_ALONE: Final = (
     "past use orders the children of a Cohort only with fairSharing and admissionFairSharing in the Configuration"
 )
-"""Fields that have no effect, as in Kueue, while the Configuration has no `fairSharing`, but deserve a note."""
+NOT_OF_A_QUEUE: Final = "has no effect on a ClusterQueue; use spec.admissionScope"
+SHOWN_MAX: Final = 63
+"""How much of an invalid value is shown."""
 
 
 class Branch(Frozen):
@@ -147,16 +150,23 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
     return tuple(applied(UNBUILT_BRANCHES.get(kind, Branch()), thing))
 
 
-def idle(kind: str, thing: object, *, fair_sharing: bool) -> tuple[str, ...]:
-    """A sentence with its path for each field that an object sets without effect."""
+def idle(kind: str, thing: object, *, fair_sharing: bool, past_use: bool) -> tuple[str, ...]:
+    """A sentence with its path for each field that an object sets without effect.
+
+    The Configuration may have `fairSharing`, and `admissionFairSharing`, which counts past use.
+    """
     found = () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
-    mode = (
-        member(member(member(thing, "metadata"), "annotations"), Annotation.ADMISSION_MODE) if kind == "Cohort" else ""
-    )
-    place = annotated(Annotation.ADMISSION_MODE)
-    if mode and mode not in ADMISSION_MODES:
-        return (*found, f"{place}: {mode!r} has no effect; one of {', '.join(ADMISSION_MODES)} is expected")
-    return (*found, f"{place}: {PAST_USE_ALONE}") if mode == USAGE_BASED and not fair_sharing else found
+    mode = member(member(member(thing, "metadata"), "annotations"), Annotation.ADMISSION_MODE)
+    if mode is None or kind not in IDLE_WITHOUT_SHARING:
+        return found
+    note = ""
+    if kind == "ClusterQueue":
+        note = NOT_OF_A_QUEUE
+    elif mode not in ADMISSION_MODES:
+        note = f"{str(mode)[:SHOWN_MAX]!r} is not known and has no effect; use {' or '.join(ADMISSION_MODES)}"
+    elif mode == USAGE_BASED and not (fair_sharing and past_use):
+        note = PAST_USE_ALONE
+    return (*found, f"{annotated(Annotation.ADMISSION_MODE)}: {note}") if note else found
 
 
 def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:

@@ -25,6 +25,7 @@ from pykueue.engine.pastuse import PastUse, value_of
 from pykueue.engine.pending import Ahead
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.shares import NO_SHARE, Share, share
+from pykueue.engine.treeuse import TreeUse
 from pykueue.engine.world import World, assigned_flavors
 
 
@@ -117,6 +118,12 @@ class Engine:
             for queue in world.forest.queues.values():
                 if queue.past is not None and queue.tree is not None and self.is_dirty(queue.tree):
                     world.forest.dirty[queue.tree] = None
+            for tree in world.forest.trees:
+                order = TreeUse(world).order(tree)
+                if order != tree.order:
+                    # Room that was kept for the head of one child may now be another's.
+                    tree.order = order
+                    tree.touch()
 
     def next_wake(self) -> Instant | None:
         """Return when to call `decide` again if nothing is observed before: now, later, or never (None)."""
@@ -135,7 +142,7 @@ class Engine:
         return self.next_sample()
 
     def next_sample(self) -> Instant | None:
-        """Return when a sample may change the order of workloads that are not parked; None if none can.
+        """Return when a sample may change the order of workloads that are not parked, or of teams; None if none can.
 
         All past use decays alike, so without present use no order changes. A sample that only changes what is reported
         needs no call of `decide`: the next call makes up for it.
@@ -144,6 +151,9 @@ class Engine:
         if world.past is None or not world.past.holdings or not world.options.scheduling:
             return None
         if any(queue.past is not None and world.pending[name].front for name, queue in world.forest.queues.items()):
+            return world.past.next_sample(world.now)
+        ordered = (tree for tree in world.forest.trees if tree.usage_based and world.options.fair_sharing)
+        if any(len(world.pending[queue.name]) for tree in ordered for queue in tree.queues):
             return world.past.next_sample(world.now)
         return None
 

@@ -14,7 +14,19 @@ DEPTH_MAX = 200
 class Tree:
     """All nodes below one root. A decision in one tree cannot affect another tree."""
 
-    __slots__ = ("cycle", "dirty", "flavors", "heads", "news", "queues", "root", "strict_heads", "version")
+    __slots__ = (
+        "cycle",
+        "dirty",
+        "flavors",
+        "heads",
+        "news",
+        "order",
+        "queues",
+        "root",
+        "strict_heads",
+        "usage_based",
+        "version",
+    )
 
     def __init__(self, root: QuotaNode, dirty: "dict[Tree, None]", flavors: Flavors) -> None:
         self.root = root
@@ -33,6 +45,10 @@ class Tree:
         """The heads of the last cycle."""
         self.queues: list[QuotaNode] = []
         """Its ClusterQueues, by name."""
+        self.usage_based: list[QuotaNode] = []
+        """Its cohorts whose children are ordered by past use."""
+        self.order: tuple[str, ...] = ()
+        """The order of their children at the last sample."""
 
     def touch(self) -> None:
         """Record a change that may let a head of this tree start."""
@@ -162,7 +178,7 @@ class Forest:
             if root.tree is None or root.tree.root is not root:
                 root.tree = Tree(root, self.dirty, self.flavors)
             self.trees[root.tree] = None
-            root.tree.queues = []
+            root.tree.queues, root.tree.usage_based = [], []
             redo(root, root.tree)
             root.tree.queues.sort(key=lambda queue: queue.name)
             root.tree.touch()
@@ -251,6 +267,8 @@ def redo(node: QuotaNode, tree: Tree, depth: int = 1) -> None:
         node.subtree = dict(node.nominal)
     else:
         # spec: QUO-1
+        if node.usage_based:
+            tree.usage_based.append(node)
         node.subtree = dict(node.nominal)
         node.usage = {}
         for child in node.children:

@@ -6,6 +6,7 @@ same half-life add up: the past use of LocalQueues is enough, also after a resta
 
 from pykueue.engine.charges import price
 from pykueue.engine.entries import Entry
+from pykueue.engine.forest import Tree
 from pykueue.engine.pastuse import PastUse, change, value_of
 from pykueue.engine.quota import QuotaNode, ancestors
 from pykueue.engine.world import World
@@ -21,13 +22,24 @@ class TreeUse:
 
     def orders(self, node: QuotaNode) -> PastUse | None:
         """Return the past use of LocalQueues if past use orders a node among its siblings, otherwise None."""
-        return self.world.past if node.parent is not None and node.parent.usage_based else None
+        ordered = node.parent is not None and node.parent.usage_based and self.world.options.fair_sharing
+        return self.world.past if ordered else None
 
     def place(self, node: QuotaNode) -> float:
         """Return the place of a node among its siblings, the lowest first; 0 if past use does not order them."""
         # spec: AFS-8
         past = self.orders(node)
         return 0.0 if past is None else value_of(self.total(past, node), {}, node.weight, past.weights)
+
+    def order(self, tree: Tree) -> tuple[str, ...]:
+        """Return the children of all usage-based cohorts of a tree, in the order of their past use."""
+        if not self.world.options.fair_sharing:
+            return ()
+        return tuple(
+            child.name
+            for cohort in tree.usage_based
+            for child in sorted(cohort.children, key=lambda one: (self.place(one), one.is_queue, one.name))
+        )
 
     def total(self, past: PastUse, node: QuotaNode) -> dict[str, int]:
         """Return what all LocalQueues below a node have used, with their charges."""

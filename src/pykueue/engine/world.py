@@ -104,7 +104,8 @@ class World:
         if queue is None or queue.past is not None:
             return queue is not None
         # Until the trees are recomputed, an edit may have made a cycle of cohorts.
-        return self.past is not None and any(cohort.usage_based for cohort in islice(ancestors(queue), DEPTH_MAX))
+        above = islice(ancestors(queue), DEPTH_MAX) if self.past is not None and self.options.fair_sharing else ()
+        return any(cohort.usage_based for cohort in above)
 
     def counts_reserved(self, local_queue: str) -> bool:
         """Whether the workloads of a LocalQueue count for its past use from their reservation on."""

@@ -41,5 +41,7 @@ class AdmitWorld(Frozen):
     """
     fair_sharing: bool = False
     """Whether the Configuration has `fairSharing`, so that weights have an effect."""
+    past_use: bool = False
+    """Whether it has `admissionFairSharing`."""
     templates: TemplateCheck | None = None
     """Validates pod templates of Workloads; None if they are not validated."""

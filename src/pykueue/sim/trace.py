@@ -205,6 +205,7 @@ class Reader:
 
     def take(self, judged: Sequence[Object], mistakes: list[Mistake]) -> None:
         """Read all objects: first the cluster, then the jobs."""
+        configuration = self.loaded.configuration
         for one in judged:
             self.take_cluster(one, mistakes)
         self.things += (self.provisioning_check(name) for name in self.provisioning)
@@ -217,7 +218,8 @@ class Reader:
             elif isinstance(one.view, Workload):
                 self.take_workload(one, one.tree, mistakes)
             self.take_unknown_annotations(one, mistakes)
-            unused = idle(one.kind, one.view, fair_sharing=self.loaded.configuration.fair_sharing is not None)
+            sharing, past_use = configuration.fair_sharing, configuration.admission_fair_sharing
+            unused = idle(one.kind, one.view, fair_sharing=sharing is not None, past_use=past_use is not None)
             self.notes += (f"{one.kind} {one.key}: {text}" for text in unused)
         old = [f"{one.kind} {one.key}" for one in judged if one.document.tree.get("apiVersion") == V1BETA1]
         if old:

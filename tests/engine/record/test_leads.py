@@ -41,6 +41,7 @@ def test_so_much_use_closes_the_gap() -> None:
         pytest.param(2.0, AdmissionFairSharing(), {"cpu": NANO}, id="no half-life"),
         pytest.param(2.0, SHARING, {"memory": NANO}, id="only what does not count"),
         pytest.param(2.0, SHARING, {}, id="nothing used"),
+        pytest.param(1e300, SHARING, {"cpu": NANO}, id="more than anybody can use"),
     ],
 )
 def test_there_may_be_no_end(own: float, sharing: AdmissionFairSharing, used: dict[str, int]) -> None:
@@ -54,6 +55,8 @@ def test_there_may_be_no_end(own: float, sharing: AdmissionFairSharing, used: di
     [
         (UseLead("nvidia.com/gpu", 40.2), "40 gpu-minutes"),
         (UseLead("nvidia.com/gpu", 0.0123), "0.012 gpu-minutes"),
+        (UseLead("nvidia.com/gpu", 1e-9), "0.01 gpu-minutes"),
+        (UseLead("hugepages-2Mi", 2.0 * 2**30), "2 GiB-of-hugepages-2Mi-minutes"),
         (UseLead("cpu", 90.0), "90 core-minutes"),
         (UseLead("cpu", 72_000.0), "1200 core-hours"),
         (UseLead("memory", 3.0 * 2**30), "3 GiB-of-memory-minutes"),
@@ -77,9 +80,15 @@ def test_what_a_queue_with_the_smaller_share_can_borrow_until_the_other_is_next(
     found = system.why("later").share
     assert found is not None
     (one,) = found.earlier
-    # With its next workload, a has 6 of 10, and b 5 of 10, which counts half: b can borrow 7 more.
+    # With its next workload, a has 6 of 10. What b borrows counts half, but the cohort cannot lend 12.
+    assert (one.why, one.lead) == (Precedence.SHARE, None)
+    system.see(queue("b", 0, cohort="all", preemption=never))
+    system.submit("larger", "a", 3)
+    found = system.why("larger").share
+    assert found is not None
+    (one,) = found.earlier
     assert (one.why, one.lead) == (Precedence.SHARE, BorrowLead("cpu", 7_000))
-    assert "that of a with this one; a is next when b has borrowed 7 cpu more" in system.text("later")
+    assert "that of a with this one; a is next when b borrows 7 cpu" in system.text("larger")
 
 
 def test_in_a_usage_based_cohort_past_use_is_told_beside_the_share() -> None:
@@ -102,9 +111,9 @@ def test_in_a_usage_based_cohort_past_use_is_told_beside_the_share() -> None:
     text = system.text("later")
     assert "ClusterQueue a has 0, and would have 0.25 with it, past use 8" in text
     assert (
-        "b goes first: the past use of b is 2, below 8, that of a; a is next after 43 core-minutes of it at most"
-        in text
-    )
+        "b goes first: the past use of b is 2, below 8, that of a; "
+        "a is next after about 43 core-minutes of it, if it uses nothing itself"
+    ) in text
     text = system.queue_text("b")
     assert "share of what its cohort lends: 0, past use 2; siblings with less past use go first" in text
     assert "ClusterQueue a: 0, past use 8" in text

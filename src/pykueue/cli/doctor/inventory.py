@@ -149,6 +149,15 @@ class Inventory(Frozen):
         return any(mapping(one.tree, "status", "fairSharing") for one in sharing)
 
     @property
+    def counts_past_use(self) -> bool:
+        """Whether a Configuration enables admission fair sharing, or a manager has written past use."""
+        loaded = (one.loaded for one in self.configurations if one.loaded is not None)
+        if any(one.configuration.admission_fair_sharing for one in loaded):
+            return True
+        queues = self.objects.get("LocalQueue", ())
+        return any(mapping(one.tree, "status", "fairSharing", "admissionFairSharingStatus") for one in queues)
+
+    @property
     def lacks_kueue(self) -> bool:
         """Whether the server does not know Kueue's kinds."""
         return self.unread.get("ClusterQueue", "").startswith(NOT_SERVED)

@@ -59,6 +59,7 @@ class Admission:
             managed_kinds=frozenset(f"{group}/{kind}" if group else kind for kind, _, group in kinds),
             creation_order=waits is not None and waits.requeuing_strategy.timestamp == "Creation",
             fair_sharing=configuration.fair_sharing is not None,
+            past_use=configuration.admission_fair_sharing is not None,
             templates=templates,
         )
         """The part that is the same for every object."""

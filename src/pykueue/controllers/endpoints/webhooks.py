@@ -297,7 +297,7 @@ def notes(kind: str, tree: Mapping[str, object], world: AdmitWorld) -> Iterator[
     if kind in UNQUEUED and world.selected and queue and (kind != POD or controller(tree) is None):
         yield f"metadata.labels[{Label.QUEUE}]: {kind}s are not queued yet; this one counts against no quota"
     yield from unbuilt(kind, tree)
-    yield from idle(kind, tree, fair_sharing=world.fair_sharing)
+    yield from idle(kind, tree, fair_sharing=world.fair_sharing, past_use=world.past_use)
     if kind == "Job":
         asked = text(tree, "metadata", "annotations", Annotation.ELASTIC_JOB)
         yield from unbuilt("Workload", {"metadata": {"annotations": {Annotation.ELASTIC_JOB.value: asked}}})

@@ -191,7 +191,7 @@ class Precedence(StrEnum):
 
 
 class BorrowLead(Frozen):
-    """What a side with a smaller share can borrow until the other goes first."""
+    """How much a side with a smaller share borrows in total when the other goes first."""
 
     resource: str
     amount: int
@@ -380,6 +380,6 @@ class QueueCauses(Frozen):
     share: ShareRow | None = None
     """None without fair sharing."""
     siblings: tuple[ShareRow, ...] = ()
-    """The other children of its cohort, those with the largest shares first."""
+    """The other children of its cohort, those with the least past use or the largest shares first."""
     past_use: PastUseCause | None = None
     """None unless the ClusterQueue is usage-based."""

@@ -99,7 +99,7 @@ def shares_beside(engine: Engine, queue: QuotaNode) -> tuple[ShareRow | None, tu
         return None, ()
     use = TreeUse(engine.world)
     beside = [row(child, shares.share(child), use) for child in queue.parent.children if child is not queue]
-    beside.sort(key=lambda one: (-one.share, one.name))
+    beside.sort(key=lambda one: (one.past_use or 0.0, -one.share, one.name))
     return row(queue, shares.share(queue), use), tuple(beside[:NEIGHBOURS_MAX])
 
 

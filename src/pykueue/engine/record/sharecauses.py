@@ -120,9 +120,9 @@ def lead(
 ) -> BorrowLead | UseLead | None:
     """How much the side that goes first can borrow or use until the other does."""
     (theirs, their_share), (mine, my_share) = first, own
-    if why is Precedence.SHARE:
-        return share_lead(theirs, their_share, my_share)
     past = use.orders(theirs)
+    if why is Precedence.SHARE and past is None:
+        return share_lead(theirs, their_share, my_share)
     if why is not Precedence.PAST_USE or past is None:
         return None
     used = dict(use.total(past, theirs))

@@ -51,7 +51,7 @@ def earlier_text(one: Earlier) -> str:
         case Precedence.WITHIN_QUOTA:
             return f"{text}: it need not borrow for its next workload, and {one.own.name} has to borrow for this one"
         case Precedence.PAST_USE:
-            theirs, mine = (past_use_text(row.past_use or 0.0) for row in (one.theirs, one.own))
+            theirs, mine = (f"{past_use_text(row.past_use or 0.0)}{weighted(row)}" for row in (one.theirs, one.own))
             compared = f"the past use of {one.theirs.name} is {theirs}, below {mine}, that of {one.own.name}"
             return f"{text}: {compared}{until(one)}"
         case Precedence.SHARE:
@@ -70,10 +70,9 @@ def until(one: Earlier) -> str:
         case None:
             return ""
         case UseLead():
-            return f"; {one.own.name} is next after {use_text(one.lead)} of it at most"
+            return f"; {one.own.name} is next after about {use_text(one.lead)} of it, if it uses nothing itself"
         case BorrowLead(resource, amount):
-            more = f"{number(resource, amount)} {resource} more"
-            return f"; {one.own.name} is next when {one.theirs.name} has borrowed {more}"
+            return f"; {one.own.name} is next when {one.theirs.name} borrows {number(resource, amount)} {resource}"
 
 
 def protected_text(one: Protected) -> str:

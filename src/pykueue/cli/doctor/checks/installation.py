@@ -81,8 +81,8 @@ def feature_unsupported(inventory: Inventory) -> Iterator[Found]:
             view = one.view if isinstance(one.view, Workload) else one.tree
             for said in unbuilt(kind, view):
                 yield Found(f"{kind} {one.key}", f"pykueue: {said}", "remove the field, or keep Kueue for this queue")
-            for said in idle(kind, view, fair_sharing=inventory.shares_fairly):
-                yield Found(f"{kind} {one.key}", said, "remove the field, or ignore this note", Severity.NOTE)
+            for said in idle(kind, view, fair_sharing=inventory.shares_fairly, past_use=inventory.counts_past_use):
+                yield Found(f"{kind} {one.key}", said, "correct or remove it, or ignore this note", Severity.NOTE)
 
 
 def configuration_invalid(inventory: Inventory) -> Iterator[Found]:
