@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pykueue.base.units import MICROS, NANO, Instant
 from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Leading, Refused, Seen, Synced, Written
-from pykueue.engine.model import AdmissionFairSharing, LocalQueue, Options
+from pykueue.engine.model import AdmissionFairSharing, LocalQueue, Options, ShareStrategy
 from pykueue.engine.record.checkpoint import checkpoint, restore
 from tests.story import Story
 
@@ -34,7 +34,8 @@ def stored(story: Story, local_queue: str) -> float:
 
 def story(options: Options = OPTIONS, queue: str = "main cpu=10 usage_based", locals: str = "a b") -> Story:
     """A usage-based queue with some LocalQueues."""
-    return Story(options=options, queues=[queue], locals=[f"{name} queue=main" for name in locals.split()])
+    local_queues = [f"{name} queue=main" for name in locals.split()]
+    return Story(options=options, cohorts=["all"], queues=[queue], locals=local_queues)
 
 
 def test_a_charge_is_pending_until_the_write_is_confirmed() -> None:
@@ -232,6 +233,8 @@ LINES = st.one_of(
               st.sampled_from(["active=false", "active=true", "check=prov:Ready", "check=prov:Retry:60s", "queue=b"])),
     st.builds("change local {} weight={}".format, st.sampled_from("abc"), st.sampled_from(["0", "1", "2.5"])),
     st.builds("change queue main usage_based={}".format, st.sampled_from(["true", "false"])),
+    st.builds("change cohort all usage_based={}".format, st.sampled_from(["true", "false"])),
+    st.builds("change queue main cohort={}".format, st.sampled_from(["all", "none"])),
     st.builds("after {}".format, st.sampled_from(["1s", "4m", "1h", "-30m"])),
     st.sampled_from(["restart", "checkpoint"]),
 )  # fmt: skip
@@ -240,15 +243,20 @@ LINES = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(LINES, max_size=40), strict=st.booleans(), anchor=st.booleans(), checked=st.booleans(),
-    equivalence=st.booleans(),
+    equivalence=st.booleans(), fair=st.booleans(),
 )  # fmt: skip
 def test_whatever_happens_the_invariants_hold(
-    lines: list[str], strict: bool, anchor: bool, checked: bool, equivalence: bool
+    lines: list[str], strict: bool, anchor: bool, checked: bool, equivalence: bool, fair: bool
 ) -> None:
     words = " ".join(["strategy=StrictFIFO"] * strict + ["checks=prov"] * checked)
     told = story(
-        replace(OPTIONS, afs_anchor=anchor, equivalence=equivalence),
-        f"main cpu=6 usage_based within=LowerPriority {words}",
+        replace(
+            OPTIONS,
+            afs_anchor=anchor,
+            equivalence=equivalence,
+            fair_sharing=(ShareStrategy.FINAL,) if fair else (),
+        ),
+        f"main cpu=6 cohort=all usage_based within=LowerPriority {words}",
         "a b c",
     )
     born = iter(f"w{number}" for number in range(100))

@@ -258,7 +258,8 @@ class PendingQueue:
             # would be there once more than the one before.
             while front and front[0][1] == entry:
                 heappop(front)
-            if first is not None and first[0] != key:
+            if first is not None:
+                # It may be the same workload with the same key, if it was inserted again.
                 heappush(front, (first[0], first[1], group))
         return None
 
