@@ -75,6 +75,9 @@ class Engine:
             return []
         world = self.world
         stepped_back, world.now = now < world.now, now
+        if stepped_back:
+            # What was due is due again, later.
+            world.touched.update(sorted(world.items.items()))
         self.entries = []
         decisions: list[Decision] = []
         self.refresh()
