@@ -90,7 +90,7 @@ def has_used(team: Team, queue: Queue) -> bool:
     """Whether the past use of a LocalQueue is in its status."""
     status = team.get("LocalQueue", queue.name, team.namespace).get("status", {})
     past = status.get("fairSharing", {}).get("admissionFairSharingStatus", {})
-    return past.get("consumedResources", {}).get("cpu", "0") != "0"
+    return bool(past.get("consumedResources", {}).get("cpu", "0") != "0")
 
 
 @FAIR_BY_USAGE
