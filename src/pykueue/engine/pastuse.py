@@ -264,6 +264,15 @@ def change(amounts: dict[str, int], resource: str, amount: int) -> None:
         amounts.pop(resource, None)
 
 
+def sum_of(parts: Iterable[Amounts]) -> dict[str, int]:
+    """Return the sum of some amounts."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            change(found, resource, amount)
+    return found
+
+
 def stored(amounts: Iterable[tuple[str, int]]) -> Stored:
     """Return billionths of resources as quantities."""
     return tuple((resource, str(Quantity(amount))) for resource, amount in amounts)

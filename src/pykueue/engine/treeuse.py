@@ -7,7 +7,7 @@ same half-life add up: the past use of LocalQueues is enough, also after a resta
 from pykueue.engine.charges import price
 from pykueue.engine.entries import Entry
 from pykueue.engine.forest import Tree
-from pykueue.engine.pastuse import PastUse, change, value_of
+from pykueue.engine.pastuse import PastUse, change, sum_of, value_of
 from pykueue.engine.quota import QuotaNode, ancestors
 from pykueue.engine.world import World
 
@@ -45,16 +45,12 @@ class TreeUse:
         """Return what all LocalQueues below a node have used, with their charges."""
         found = self.totals.get(node)
         if found is None:
-            found = self.totals[node] = {}
-            # One that is cut off, because cohorts are nested too deep, has no tree.
-            for child in (each for each in node.children if each.tree is not None):
-                for resource, amount in self.total(past, child).items():
-                    change(found, resource, amount)
-            for key in self.world.local_queues_by_queue.get(node.name, ()) if node.is_queue else ():
-                account = past.accounts[key]
-                for amounts in (account.consumed, account.pending):
-                    for resource, amount in amounts.items():
-                        change(found, resource, amount)
+            keys = self.world.local_queues_by_queue.get(node.name, ()) if node.is_queue else ()
+            accounts = [past.accounts[key] for key in keys]
+            # A child that is cut off, because cohorts are nested too deep, has no tree.
+            below = [self.total(past, child) for child in node.children if child.tree is not None]
+            parts = (*below, *(one.consumed for one in accounts), *(one.pending for one in accounts))
+            found = self.totals[node] = sum_of(parts)
         return found
 
     def charge(self, entry: Entry) -> None:

@@ -88,7 +88,7 @@ def test_what_a_queue_with_the_smaller_share_can_borrow_until_the_other_is_next(
     assert found is not None
     (one,) = found.earlier
     assert (one.why, one.lead) == (Precedence.SHARE, BorrowLead("cpu", 7_000))
-    assert "that of a with this one; a is next when b borrows 7 cpu" in system.text("larger")
+    assert "that of a with this one; a would be next if b borrowed 7 cpu" in system.text("larger")
 
 
 def test_in_a_usage_based_cohort_past_use_is_told_beside_the_share() -> None:
@@ -111,8 +111,7 @@ def test_in_a_usage_based_cohort_past_use_is_told_beside_the_share() -> None:
     text = system.text("later")
     assert "ClusterQueue a has 0, and would have 0.25 with it, past use 8" in text
     assert (
-        "b goes first: the past use of b is 2, below 8, that of a; "
-        "a is next after about 43 core-minutes of it, if it uses nothing itself"
+        "b goes first: the past use of b is 2, below 8, that of a; a would be next after about 43 core-minutes of b"
     ) in text
     text = system.queue_text("b")
     assert "share of what its cohort lends: 0, past use 2; siblings with less past use go first" in text

@@ -198,7 +198,7 @@ class BorrowLead(Frozen):
 
 
 class UseLead(Frozen):
-    """What a side with less past use can use until the other goes first, if both go on as they are."""
+    """What a side with less past use can use until the other goes first, if that uses nothing meanwhile."""
 
     resource: str
     unit_minutes: float

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykueue.engine.engine import Engine
 from pykueue.engine.items import Item
-from pykueue.engine.pastuse import PastUse, change
+from pykueue.engine.pastuse import PastUse, sum_of
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import QuotaNode
 from pykueue.engine.record.causes import PastUseCause, PastUseRow
@@ -45,12 +45,8 @@ def past_use_before(
 
 def with_lead(past: PastUse, first: PastUseRow, own: PastUseRow) -> PastUseRow:
     """A LocalQueue that goes first, and how much it can use until the other one does."""
-    used: dict[str, int] = {}
-    for key in (first.local_queue, own.local_queue):
-        account = past.accounts.get(key)
-        for amounts in () if account is None else (account.consumed, account.pending):
-            for resource, amount in amounts.items():
-                change(used, resource, amount)
+    accounts = [past.accounts[key] for key in (first.local_queue, own.local_queue) if key in past.accounts]
+    used = sum_of(part for one in accounts for part in (one.consumed, one.pending))
     return replace(first, lead=past_use_lead(past, first.past_use, own.past_use, first.weight, used))
 
 

@@ -39,11 +39,7 @@ def waits(row: PastUseRow) -> str:
 
 def until(row: PastUseRow) -> str:
     """How long a LocalQueue goes first, as a clause; empty if that has no limit."""
-    return (
-        ""
-        if row.lead is None
-        else f"; this one is next after about {use_text(row.lead)} of it, if it uses nothing itself"
-    )
+    return "" if row.lead is None else f"; this job would be next after about {use_text(row.lead)} of it"
 
 
 def past_use_nodes(found: PastUseCause | None) -> Iterator[Node]:

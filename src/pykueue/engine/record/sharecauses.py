@@ -13,7 +13,7 @@ from pykueue.engine.fairsearch import FairSearch, allows
 from pykueue.engine.flavors import FlavorPlan
 from pykueue.engine.items import Item
 from pykueue.engine.model import ShareStrategy
-from pykueue.engine.pastuse import change
+from pykueue.engine.pastuse import sum_of
 from pykueue.engine.pending import PendingQueue
 from pykueue.engine.quota import QuotaNode, Usage, available, usage_of, within_nominal
 from pykueue.engine.record.causes import (
@@ -125,9 +125,7 @@ def lead(
         return share_lead(theirs, their_share, my_share)
     if why is not Precedence.PAST_USE or past is None:
         return None
-    used = dict(use.total(past, theirs))
-    for resource, amount in use.total(past, mine).items():
-        change(used, resource, amount)
+    used = sum_of((use.total(past, theirs), use.total(past, mine)))
     return past_use_lead(past, use.place(theirs), use.place(mine), theirs.weight, used)
 
 

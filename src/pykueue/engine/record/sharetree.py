@@ -70,9 +70,9 @@ def until(one: Earlier) -> str:
         case None:
             return ""
         case UseLead():
-            return f"; {one.own.name} is next after about {use_text(one.lead)} of it, if it uses nothing itself"
+            return f"; {one.own.name} would be next after about {use_text(one.lead)} of {one.theirs.name}"
         case BorrowLead(resource, amount):
-            return f"; {one.own.name} is next when {one.theirs.name} borrows {number(resource, amount)} {resource}"
+            return f"; {one.own.name} would be next if {one.theirs.name} borrowed {number(resource, amount)} {resource}"
 
 
 def protected_text(one: Protected) -> str:
