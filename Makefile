@@ -43,8 +43,8 @@ types: .venv/.stamp ## run mypy --strict on src, tests and bench
 arch: .venv/.stamp ## run import-linter: layers, and no side effects in pure packages
 	$(BIN)/lint-imports
 
-test: .venv/.stamp ## run all tests, the stories on the embedded system, in two processes (options in ARGS=)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" tests $(ARGS)
+test: .venv/.stamp ## run all tests, the stories on the embedded system, in three processes (options in ARGS=)
+	$(BIN)/python -m pytest -q -n 3 -m "not slow" tests $(ARGS)
 
 slow: .venv/.stamp ## run the tests that wait for deadlines and grace periods, which `make test` skips
 	$(BIN)/python -m pytest -q -n 2 -m slow tests $(ARGS)
