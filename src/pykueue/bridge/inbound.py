@@ -1,6 +1,5 @@
 """Kubernetes objects as facts: views of objects to the engine's own nouns."""
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 from pykueue.api import checks as api_checks
 from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
+from pykueue.api.labels import qualified_name
 from pykueue.api.names import USAGE_BASED, Annotation, Label, WorkloadCondition
 from pykueue.api.pods import LimitRange, PodSpec, RuntimeClass, TemplateError, decode_template
 from pykueue.api.rules.rule import Context
@@ -25,7 +25,6 @@ from pykueue.engine import model
 BOOST_RULES: Final = (boost_not_empty, boost_is_number)
 """Rules of the priority-boost annotation; a Workload older than the gate has not been validated by them."""
 
-RESOURCE: Final = re.compile(core.QUALIFIED)
 TEMPLATES_MAX: Final = 1024
 """How many pod templates are remembered."""
 
@@ -222,7 +221,7 @@ def local_queue(seen: kueue.LocalQueue) -> model.LocalQueue:
         model.StopPolicy(seen.spec.stop_policy),
         seen.metadata.deletion_timestamp is not None,
         1.0 if sharing is None else parse_quantity(str(sharing.weight)).nanos / NANO,
-        tuple((name, str(amount)) for name, amount in consumed if is_quantity(amount) and RESOURCE.fullmatch(name)),
+        tuple((name, str(amount)) for name, amount in consumed if is_quantity(amount) and not qualified_name(name)),
         None if past is None else parse_instant(past.last_update),
     )
 

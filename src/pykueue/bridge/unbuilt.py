@@ -155,9 +155,11 @@ def idle(kind: str, thing: object, *, fair_sharing: bool, past_use: bool) -> tup
 
     The Configuration may have `fairSharing`, and `admissionFairSharing`, which counts past use.
     """
-    found = () if fair_sharing else tuple(applied(IDLE_BRANCHES.get(kind, Branch()), thing))
+    if kind not in IDLE_BRANCHES:
+        return ()
+    found = () if fair_sharing else tuple(applied(IDLE_BRANCHES[kind], thing))
     mode = member(member(member(thing, "metadata"), "annotations"), Annotation.ADMISSION_MODE)
-    if mode is None or kind not in IDLE_WITHOUT_SHARING:
+    if mode is None:
         return found
     note = ""
     if kind == "ClusterQueue":

@@ -76,12 +76,13 @@ def migration(tree: Tree) -> str:
 
 def feature_unsupported(inventory: Inventory) -> Iterator[Found]:
     """Objects that use features of Kueue that pykueue lacks."""
+    fair_sharing, past_use = inventory.shares_fairly, inventory.counts_past_use
     for kind, each in inventory.objects.items():
         for one in each:
             view = one.view if isinstance(one.view, Workload) else one.tree
             for said in unbuilt(kind, view):
                 yield Found(f"{kind} {one.key}", f"pykueue: {said}", "remove the field, or keep Kueue for this queue")
-            for said in idle(kind, view, fair_sharing=inventory.shares_fairly, past_use=inventory.counts_past_use):
+            for said in idle(kind, view, fair_sharing=fair_sharing, past_use=past_use):
                 yield Found(f"{kind} {one.key}", said, "correct or remove it, or ignore this note", Severity.NOTE)
 
 
