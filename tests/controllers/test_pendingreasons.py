@@ -1,9 +1,11 @@
 """Every workload that waits has a reason at once, and the reasons that are written keep within their budget."""
 
+import asyncio
 from typing import Any
 
 from pykueue.api.config.file import MINIMAL, read_configuration
-from pykueue.controllers.pendingreasons import FEW
+from pykueue.base.units import MICROS
+from pykueue.controllers.pendingreasons import FEW, SLOW_FACTOR
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS
 from tests.controllers.running import TEAM, Running, running
@@ -165,6 +167,45 @@ async def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing
         assert sorted(names) == sorted(set.union(*batches))
         await manager.clock.advance(60)
         assert statuses(manager) == []
+
+
+async def test_reasons_of_many_are_held_back_after_writes_that_took_long() -> None:
+    async with running(Running()) as manager:
+        await holding(manager)
+        manager.pump.reasons.written(5 * MICROS, manager.clock.now())
+        names = [f"w-{number}" for number in range(FEW + 1)]
+        for number, name in enumerate(names):
+            manager.workload(name, "a", str(number + 2))
+        await manager.clock.advance(18)
+        assert why(manager, "w-0").endswith("> maximum capacity (1)")
+        early = statuses(manager)
+        assert len(early) <= 18
+        await manager.clock.advance(10)
+        assert {*early, *statuses(manager)} == {*names}
+
+
+async def test_reasons_of_few_are_not_held_back_after_writes_that_took_long() -> None:
+    async with running(Running()) as manager:
+        await holding(manager)
+        manager.pump.reasons.written(5 * MICROS, manager.clock.now())
+        manager.workload("first", "a")
+        await manager.clock.advance(1.5)
+        assert statuses(manager) == ["first"]
+
+
+async def test_the_time_that_writes_take_is_measured() -> None:
+    async with running(Running()) as manager:
+        manager.queues("a", cpu="100")
+        await manager.clock.advance(1)
+        answered = asyncio.Event()
+        manager.store.before = lambda call: answered.wait() if call.startswith("patch workloads") else None
+        for number in range(10):
+            manager.workload(f"w-{number}", "a")
+        await manager.clock.advance(2)
+        assert manager.pump.reasons.slow_delay == 0
+        answered.set()
+        await manager.clock.advance(1)
+        assert manager.pump.reasons.slow_delay == SLOW_FACTOR * 2 * MICROS
 
 
 async def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:

@@ -28,6 +28,10 @@ REWRITE_AFTER: Final = 5 * MICROS
 BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
 workload that was not evaluated yet needs no reason while others are admitted."""
+SLOW_DELAY_MAX: Final = 60 * MICROS
+SLOW_FACTOR: Final = 4
+"""After a cycle whose writes took long, a reason is held back for so many times as long, up to the limit above: by
+then the workload was evaluated again, and may have started."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 IDLE_AFTER: Final = 5 * MICROS
@@ -62,6 +66,9 @@ class PendingReasons:
         """Until when the tokens are counted."""
         self.busy_at: Instant | None = None
         """When something was admitted or evicted last."""
+        self.slow_delay = 0
+        self.slow_until = Instant(0)
+        """How much longer decided reasons are held back, and until when, because writes took long."""
 
     # Changes.
 
@@ -150,6 +157,12 @@ class PendingReasons:
         """Record an admission or eviction: the API server has more urgent writes."""
         self.busy_at = now
 
+    def written(self, took: int, now: Instant) -> None:
+        """Record how long the next cycle had to wait for the writes of the last one."""
+        delay = min(SLOW_DELAY_MAX, SLOW_FACTOR * took)
+        if now + delay >= self.slow_until:
+            self.slow_delay, self.slow_until = delay, Instant(now + delay)
+
     # Queries.
 
     def of(self, key: str) -> Wait | None:
@@ -188,7 +201,7 @@ class PendingReasons:
         """The decided reasons that are due."""
         if self.decided_at is None or self.decided_at > now:
             return
-        delay = BUSY_DELAY if busy and len(self.waiting) > FEW else 0
+        delay = self.delay(now, busy=busy)
         soonest: Instant | None = None
         for key, (wait, due) in list(self.decided.items()):
             if self.engine.item(key) is None:
@@ -201,6 +214,12 @@ class PendingReasons:
             soonest = at if soonest is None else min(soonest, at)
         # The server may be less busy a second from now.
         self.decided_at = soonest if soonest is None or not delay else min(soonest, Instant(now + WRITE_AFTER))
+
+    def delay(self, now: Instant, *, busy: bool) -> int:
+        """How much longer decided reasons are held back at present."""
+        if len(self.waiting) <= FEW:
+            return 0
+        return max(self.slow_delay if now < self.slow_until else 0, BUSY_DELAY if busy else 0)
 
     def due_of_unexplained(self, now: Instant, *, later: Later) -> Iterator[Wait]:
         """The verdicts of equal workloads, for the oldest that have none of their own, within the budget."""
@@ -239,7 +258,7 @@ class PendingReasons:
 
     def count(self, now: Instant) -> None:
         """Add the tokens for the time passed, at most one second's worth."""
-        idle = self.busy_at is None or now - self.busy_at >= IDLE_AFTER
+        idle = now >= self.slow_until and (self.busy_at is None or now - self.busy_at >= IDLE_AFTER)
         rate = PER_SECOND_WHEN_IDLE if idle else PER_SECOND
         passed = max(0, now - self.counted_at) / MICROS
         self.tokens, self.counted_at = min(float(rate), self.tokens + passed * rate), now

@@ -212,7 +212,9 @@ class Pump:
                 await asyncio.sleep(0)
             else:
                 await clock.sleep_to(Moment(began + IDLE_CYCLE_PAUSE))
+            began = clock.moment()
             await self.writes.accepts_more.wait()
+            self.reasons.written(clock.moment() - began, clock.now())
 
     async def rest(self, due: list[Instant]) -> None:
         """Wait for news, or until something is due."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.samples import Sample
 
-from pykueue.controllers.metrics.exposition import STEP_LINES, Text, head, number, pairs, start
+from pykueue.controllers.metrics.exposition import STEP_PARTS, Text, head, number, pairs, start
 from pykueue.controllers.metrics.families import Family, Kind
 from pykueue.controllers.metrics.series import Owner, Owners, Starts
 from tests.prometheus import samples
@@ -89,12 +89,27 @@ def test_a_series_without_labels_has_no_braces() -> None:
     owner.observe(bare, (), 2)
     lines = [start("up", pairs((), ())) + "1"]
     written(owner.write(bare, lines))
-    assert lines == [
+    assert text_of(lines).decode().splitlines() == [
         "up 1",
         'took_seconds_bucket{le="1"} 0',
         'took_seconds_bucket{le="+Inf"} 1',
         "took_seconds_sum 2",
         "took_seconds_count 1",
+    ]
+
+
+def test_a_histogram_shows_what_was_observed_after_the_last_page() -> None:
+    owner = Owner()
+    bare = Family("took_seconds", Kind.HISTOGRAM, "Time.", (), (1,))
+    for seconds in (2, 0.5):
+        owner.observe(bare, (), seconds)
+        lines: list[str] = []
+        written(owner.write(bare, lines))
+    assert text_of(lines).decode().splitlines() == [
+        'took_seconds_bucket{le="1"} 1',
+        'took_seconds_bucket{le="+Inf"} 2',
+        "took_seconds_sum 2.5",
+        "took_seconds_count 2",
     ]
 
 
@@ -104,7 +119,7 @@ def test_what_is_no_unicode_does_not_cost_the_rest() -> None:
 
 def test_a_long_text_is_encoded_in_pieces() -> None:
     text = Text()
-    lines = [f"x{number} 1" for number in range(STEP_LINES + 3)]
+    lines = [f"x{number} 1" for number in range(STEP_PARTS + 3)]
     pauses = 0
     for line in lines:
         text.lines.append(line)

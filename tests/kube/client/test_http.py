@@ -109,7 +109,8 @@ async def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
         await kube.patch(
             THINGS, "a", b"{}", "default", how=Patch.APPLY, subresource="status", manager="kueue-admission"
         )
-        assert api.log == [("PATCH", f"{AT}/a/status?fieldManager=kueue-admission&force=true")]
+        asked = "fieldManager=kueue-admission&force=true&fieldValidation=Ignore"
+        assert api.log == [("PATCH", f"{AT}/a/status?{asked}")]
         assert api.headers[0]["Content-Type"] == "application/apply-patch+yaml"
 
 

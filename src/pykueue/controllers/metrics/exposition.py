@@ -11,8 +11,8 @@ from typing import Final
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
-STEP_LINES: Final = 1_000
-"""Lines that are written and encoded in one step, in a few milliseconds."""
+STEP_PARTS: Final = 300
+"""Lines, or histograms, that are written and encoded in one step, in a few milliseconds."""
 WHOLE_MAX: Final = 2**53
 """Beyond this, floats cannot represent all integers exactly."""
 
@@ -45,6 +45,8 @@ def bucket_ends(bounds: tuple[float, ...]) -> tuple[str, ...]:
 
 def number(value: float) -> str:
     """A number in Go's format, as Kueue shows it: `1`, `2.5`, `+Inf`."""
+    if value.__class__ is int:
+        return str(value)
     if not isfinite(value):
         return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     whole = int(value)
@@ -56,11 +58,12 @@ class Text:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        """Lines, and texts of several lines."""
         self.pieces: list[bytes] = []
 
     def encode_many(self) -> bool:
         """Encode the lines if there are many; returns whether there were."""
-        if len(self.lines) < STEP_LINES:
+        if len(self.lines) < STEP_PARTS:
             return False
         self.encode()
         return True

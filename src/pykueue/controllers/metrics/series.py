@@ -6,9 +6,9 @@ Counting takes a few dictionary operations: it happens for every workload, while
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from pykueue.controllers.metrics.exposition import bucket_ends, bucket_start, number, pairs, start
+from pykueue.controllers.metrics.exposition import STEP_PARTS, bucket_ends, bucket_start, number, pairs, start
 from pykueue.controllers.metrics.families import Family, Kind
 
 Labels: TypeAlias = tuple[str, ...]
@@ -17,8 +17,6 @@ Gauges: TypeAlias = Mapping[str, Sequence[Sample]]
 """Present values, by the name of the family."""
 Named: TypeAlias = Mapping[str, Family]
 """Families that have more labels than usual, by name."""
-OFTEN: Final = 500
-"""Series between two steps."""
 
 
 class Counter:
@@ -28,13 +26,13 @@ class Counter:
 
     def __init__(self, family: Family, labels: Labels) -> None:
         self.start = start(family.name, pairs(family.labels, labels))
-        self.value = 0.0
+        self.value: float = 0
 
 
 class Histogram:
     """A histogram of durations."""
 
-    __slots__ = ("bounds", "count_start", "counts", "ends", "start", "sum_start", "total")
+    __slots__ = ("bounds", "count_start", "counts", "ends", "start", "sum_start", "text", "total")
 
     def __init__(self, family: Family, labels: Labels) -> None:
         inside = pairs(family.labels, labels)
@@ -45,6 +43,8 @@ class Histogram:
         self.bounds = family.buckets
         self.counts = [0] * (len(family.buckets) + 1)
         self.total = 0.0
+        self.text = ""
+        """As rendered last; empty if it has changed since. Few histograms of many change between two scrapes."""
 
     def observe(self, seconds: float) -> None:
         """Add a duration; a negative one counts as zero."""
@@ -52,13 +52,17 @@ class Histogram:
             seconds = 0.0
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
+        self.text = ""
 
-    def write(self, lines: list[str]) -> None:
-        """Add the lines of the buckets, the sum and the count."""
-        begin, running = self.start, list(accumulate(self.counts))
-        lines += [f"{begin}{end}{count}" for end, count in zip(self.ends, running, strict=True)]
-        lines.append(f"{self.sum_start}{number(self.total)}")
-        lines.append(f"{self.count_start}{running[-1]}")
+    def rendered(self) -> str:
+        """The lines of the buckets, the sum and the count."""
+        if not self.text:
+            begin, running = self.start, list(accumulate(self.counts))
+            lines = [f"{begin}{end}{count}" for end, count in zip(self.ends, running, strict=True)]
+            lines.append(f"{self.sum_start}{number(self.total)}")
+            lines.append(f"{self.count_start}{running[-1]}")
+            self.text = "\n".join(lines)
+        return self.text
 
 
 class Owner:
@@ -106,12 +110,16 @@ class Owner:
 
     def write(self, family: Family, lines: list[str]) -> Iterator[None]:
         """Add the series of a family, in one step."""
-        if family.kind is Kind.HISTOGRAM:
-            for histogram in self.histograms.get(family.name, {}).values():
-                histogram.write(lines)
-        else:
-            lines += [f"{one.start}{number(one.value)}" for one in self.counters.get(family.name, {}).values()]
+        self.add(family, lines)
         yield
+
+    def add(self, family: Family, lines: list[str]) -> None:
+        """Add the series of a family."""
+        if family.kind is Kind.HISTOGRAM:
+            if histograms := self.histograms.get(family.name):
+                lines += [one.rendered() for one in histograms.values()]
+        elif counters := self.counters.get(family.name):
+            lines += [f"{one.start}{number(one.value)}" for one in counters.values()]
 
 
 class Owners:
@@ -138,9 +146,12 @@ class Owners:
         self.known.pop(owner, None)
 
     def write(self, family: Family, lines: list[str]) -> Iterator[None]:
-        """Add the series of a family, one owner at a time."""
+        """Add the series of a family, in steps."""
         for owner in list(self.known.values()):
-            yield from owner.write(family, lines)
+            owner.add(family, lines)
+            if len(lines) >= STEP_PARTS:
+                yield
+        yield
 
 
 class Starts:
@@ -152,15 +163,15 @@ class Starts:
 
     def write(self, family: Family, samples: Sequence[Sample], lines: list[str]) -> Iterator[None]:
         """Add the series of a family in steps, and drop cached texts of those that are gone."""
-        known = self.known.get(family.name, {})
-        there: dict[Labels, str] = {}
+        known = self.known.setdefault(family.name, {})
         for labels, value in samples:
             begin = known.get(labels)
             if begin is None:
-                begin = start(family.name, pairs(family.labels, (*labels, *self.last)))
-            there[labels] = begin
+                begin = known[labels] = start(family.name, pairs(family.labels, (*labels, *self.last)))
             lines.append(f"{begin}{number(value)}")
-            if len(there) % OFTEN == 0:
+            if len(lines) >= STEP_PARTS:
                 yield
-        self.known[family.name] = there
+        if len(known) > len(samples):
+            there = {labels for labels, _ in samples}
+            self.known[family.name] = {labels: begin for labels, begin in known.items() if labels in there}
         yield

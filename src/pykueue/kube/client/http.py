@@ -100,9 +100,12 @@ def query(**parameters: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def signed(manager: str, *, force: bool = False) -> str:
-    """The query string of a write by a field manager."""
-    return query(fieldManager=manager, force="true" if force else "")
+def signed(manager: str, *, force: bool = False, checked: bool = True) -> str:
+    """The query string of a write by a field manager.
+
+    Unless `checked`, the server ignores unknown fields. It would parse an apply once more to warn about them.
+    """
+    return query(fieldManager=manager, force="true" if force else "", fieldValidation="" if checked else "Ignore")
 
 
 def called(verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -190,7 +193,8 @@ class HttpKube:
     ) -> bytes:
         """Patch an object; an apply takes over fields that others own."""
         path = path_of(resource, namespace, name, subresource)
-        path += signed(manager or MANAGER, force=how is Patch.APPLY)
+        # A status is ours, not a user's: there is nobody to warn.
+        path += signed(manager or MANAGER, force=how is Patch.APPLY, checked=subresource != "status")
         return await self.call(
             Call("PATCH", path, called("patch", resource, namespace, name, subresource), body, how.value)
         )
