@@ -5,7 +5,8 @@ from typing import Any
 
 from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.base.units import MICROS
-from pykueue.controllers.pendingreasons import FEW, SLOW_FACTOR
+from pykueue.controllers.pendingreasons import FEW
+from pykueue.controllers.writebackoff import DELAY_FACTOR
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS
 from tests.controllers.running import TEAM, Running, running
@@ -205,7 +206,7 @@ async def test_the_time_that_writes_take_is_measured() -> None:
         assert manager.pump.reasons.slow_delay == 0
         answered.set()
         await manager.clock.advance(1)
-        assert manager.pump.reasons.slow_delay == SLOW_FACTOR * 2 * MICROS
+        assert manager.pump.reasons.slow_delay == DELAY_FACTOR * 2 * MICROS
 
 
 async def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:

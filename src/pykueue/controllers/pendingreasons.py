@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant, format_instant
+from pykueue.controllers.writebackoff import delay_after
 from pykueue.engine import model
 from pykueue.engine.decisions import Bypassed, Queued, Wait
 from pykueue.engine.engine import Engine
@@ -28,10 +29,6 @@ REWRITE_AFTER: Final = 5 * MICROS
 BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
 workload that was not evaluated yet needs no reason while others are admitted."""
-SLOW_DELAY_MAX: Final = 60 * MICROS
-SLOW_FACTOR: Final = 4
-"""After a cycle whose writes took long, a reason is held back for so many times as long, up to the limit above: by
-then the workload was evaluated again, and may have started."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 IDLE_AFTER: Final = 5 * MICROS
@@ -158,8 +155,11 @@ class PendingReasons:
         self.busy_at = now
 
     def written(self, took: int, now: Instant) -> None:
-        """Record how long the next cycle had to wait for the writes of the last one."""
-        delay = min(SLOW_DELAY_MAX, SLOW_FACTOR * took)
+        """Record how long the next cycle had to wait for the writes of the last one.
+
+        By the end of the delay a pending workload was evaluated again, and may have started.
+        """
+        delay = delay_after(took)
         if now + delay >= self.slow_until:
             self.slow_delay, self.slow_until = delay, Instant(now + delay)
 

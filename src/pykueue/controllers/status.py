@@ -23,6 +23,7 @@ from pykueue.bridge import statuses
 from pykueue.controllers.cluster import Cluster
 from pykueue.controllers.metadatawrites import set_metadata
 from pykueue.controllers.workloadwrites import MANAGER
+from pykueue.controllers.writebackoff import DELAY_MICROS_MAX, delay_after
 from pykueue.engine.engine import Engine
 from pykueue.engine.record import tally
 from pykueue.kube.informer import Change, Informer
@@ -54,10 +55,6 @@ GATHER_MICROS: Final = MICROS
 GATHER_MICROS_MAX: Final = 10 * MICROS
 WRITES_PER_SECOND: Final = 6
 """With more writes than this, changes are collected for longer, up to the limit above."""
-SLOW_MICROS_MAX: Final = 60 * MICROS
-"""The limit while the server is slow: its time is for admissions first."""
-SLOW_FACTOR: Final = 4
-"""After writing for a while, changes are collected for so many times as long."""
 WRITERS: Final = 8
 
 
@@ -235,7 +232,7 @@ class Statuses:
         """Write changed status until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.keep(self.soon, PROMPT_MICROS, PROMPT_MICROS, PROMPT_MICROS))
-            tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX, SLOW_MICROS_MAX))
+            tasks.create_task(self.keep(self.later, GATHER_MICROS, GATHER_MICROS_MAX, DELAY_MICROS_MAX))
             sharing = self.pump.engine.options.admission_fair_sharing
             if sharing is not None:
                 tasks.create_task(self.publish_past_use(sharing.sampling_micros))
@@ -268,7 +265,7 @@ class Statuses:
             began = clock.moment()
             written = await self.write_all(self.tasks(marks.take()))
             took = clock.moment() - began
-            delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND), min(slowest, SLOW_FACTOR * took))
+            delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND), min(slowest, delay_after(took)))
 
     async def rest(self, micros: int) -> None:
         """Sleep for a number of microseconds."""

@@ -1,4 +1,4 @@
-"""Backoff for Workloads whose writes fail."""
+"""Backoff for Workloads whose writes fail, and delays of less urgent writes while the server is slow."""
 
 from typing import Final
 
@@ -10,6 +10,14 @@ BACKOFF_BASE: Final = MICROS
 BACKOFF_MAX: Final = 300 * MICROS
 DOUBLINGS_MAX: Final = 20
 """A backoff lasts twice as long after each failure, within these bounds."""
+DELAY_MICROS_MAX: Final = 60 * MICROS
+DELAY_FACTOR: Final = 4
+"""After writes that took long, less urgent ones are delayed for so many times as long, up to the limit above."""
+
+
+def delay_after(took: int) -> int:
+    """For how long less urgent writes are delayed after others that took this long: admissions come first."""
+    return min(DELAY_MICROS_MAX, DELAY_FACTOR * took)
 
 
 class BackedOff(Frozen):

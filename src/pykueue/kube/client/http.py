@@ -193,7 +193,7 @@ class HttpKube:
     ) -> bytes:
         """Patch an object; an apply takes over fields that others own."""
         path = path_of(resource, namespace, name, subresource)
-        # A status is ours, not a user's: there is nobody to warn.
+        # The manager computes every status itself and does not read warnings.
         path += signed(manager or MANAGER, force=how is Patch.APPLY, checked=subresource != "status")
         return await self.call(
             Call("PATCH", path, called("patch", resource, namespace, name, subresource), body, how.value)
