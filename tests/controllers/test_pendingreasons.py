@@ -15,6 +15,7 @@ from tests.fakes.faulty import settle
 ONE_MORE = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 1 more needed"
 IN_LINE = "Workload is pending evaluation in the scheduling queue"
 BURST = 1_000
+SLOW = MICROS // 5
 
 
 def why(manager: Running, name: str) -> str:
@@ -207,6 +208,49 @@ async def test_the_time_that_writes_take_is_measured() -> None:
         answered.set()
         await manager.clock.advance(1)
         assert manager.pump.reasons.slow_delay == DELAY_FACTOR * 2 * MICROS
+
+
+async def test_reasons_of_many_are_written_one_at_a_time_with_pauses_as_long_as_the_server_is_slow() -> None:
+    async with running(Running()) as manager:
+        await holding(manager)
+        await manager.clock.advance(10)
+        in_flight: list[int] = [0]
+        most = 0
+
+        async def take_long() -> None:
+            nonlocal most
+            in_flight[0] += 1
+            most = max(most, in_flight[0])
+            await manager.clock.sleep(SLOW)
+            in_flight[0] -= 1
+
+        manager.store.before = lambda call: take_long() if call.startswith("patch workloads") else None
+        for number in range(2 * FEW):
+            manager.workload(f"w-{number}", "a", str(2 + number % 2))
+        await manager.clock.advance(60)
+        assert most == 1
+        assert 50 <= len(statuses(manager)) <= 60 * MICROS // ((1 + DELAY_FACTOR) * SLOW)
+        manager.store.before = None
+        await manager.clock.advance(10)
+        assert {written(manager, f"w-{number}")[0] for number in range(2 * FEW)} == {"ExceedsMaxQuota"}
+
+
+async def test_the_head_of_each_queue_and_those_behind_it_take_turns() -> None:
+    async with running(Running()) as manager:
+        await holding(manager, queueingStrategy="StrictFIFO")
+        heads = [f"head-{number}" for number in range(FEW)]
+        for number, name in enumerate(heads):
+            manager.queues(f"q-{number}", cpu="1")
+            manager.workload(name, f"q-{number}", "2")
+        behind = [f"behind-{number}" for number in range(FEW)]
+        for name in behind:
+            manager.workload(name, "a")
+        await manager.clock.advance(1)
+        manager.store.before = lambda call: manager.clock.sleep(SLOW) if call.startswith("patch workloads") else None
+        await manager.clock.advance(30)
+        names = statuses(manager)
+        assert len({*names} & {*heads}) >= 5
+        assert len({*names} & {*behind}) >= 5
 
 
 async def test_a_burst_of_equal_workloads_that_soon_start_costs_one_write_each() -> None:

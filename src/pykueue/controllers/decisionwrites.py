@@ -216,6 +216,7 @@ class DecisionWrites:
             return
         del self.queues[key]
         del self.tasks[key]
+        self.reasons.write_ended(key, self.cluster.clock.now())
         self.resolve(queue.in_flight, stored=False)
         self.resolve(queue.queued, stored=False)
         item = self.engine.item(key)

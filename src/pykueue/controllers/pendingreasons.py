@@ -2,11 +2,12 @@
 
 A reason is known as soon as the engine has decided: about the workload itself, or about an equal one that was judged in
 its place. Queries get it at once. Writes come later, because each costs the API server as much as an admission, and
-most reasons are out of date within a second. A decision about the workload itself is written after a delay. The verdict
-of an equal workload is written for the oldest workloads first: for all while few wait, else within a budget.
+most reasons are out of date within a second. While few workloads wait, every reason is written after a short delay.
+While many wait, reasons are written one at a time, with a pause after each: the longer the write took, the longer the
+pause. A server that is busy with other clients gets few of them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
@@ -31,11 +32,11 @@ BUSY_DELAY: Final = 10 * MICROS
 workload that was not evaluated yet needs no reason while others are admitted."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
+SHARED_EVERY: Final = MICROS
+SHARED_EVERY_WHEN_IDLE: Final = MICROS // 50
+"""How often the verdict of an equal workload is written, at most, while many workloads wait."""
 IDLE_AFTER: Final = 5 * MICROS
-"""After this long without an admission or eviction, more reasons are written per second."""
-PER_SECOND: Final = 1
-PER_SECOND_WHEN_IDLE: Final = 50
-"""How many verdicts of equal workloads are written per second while many workloads wait."""
+"""After this long without an admission or eviction, that is more often."""
 
 
 Later: TypeAlias = Callable[[str], Instant | None]
@@ -57,10 +58,15 @@ class PendingReasons:
         self.by_age: list[tuple[str, int, str]] = []
         """The same as a heap by age; entries that are no longer in `unexplained` are skipped."""
         self.serial = 0
-        self.tokens = 0.0
-        """How many more reasons of such workloads may be written now."""
-        self.counted_at = Instant(0)
-        """Until when the tokens are counted."""
+        self.shared_at: Instant | None = None
+        """When a reason of such a workload was written last."""
+        self.writing = ""
+        self.writing_since = Instant(0)
+        """The workload whose reason is being written while many wait, and since when."""
+        self.paused_until = Instant(0)
+        """While many wait, no reason is written before this instant."""
+        self.own_next = True
+        """Whether a decided reason comes first, or that of an unexplained workload: they take turns."""
         self.busy_at: Instant | None = None
         """When something was admitted or evicted last."""
         self.slow_delay = 0
@@ -189,47 +195,87 @@ class PendingReasons:
 
     # Writes.
 
-    def due(self, now: Instant, *, busy: bool, later: Later) -> Iterator[tuple[Wait, bool]]:
+    def due(self, now: Instant, *, busy: bool, later: Later) -> list[tuple[Wait, bool]]:
         """The reasons to write now, each with whether the engine decided it for this workload itself.
 
         `busy` says that many of our writes are in flight; `later` gives the time until which a Workload is left alone.
         """
-        yield from ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
-        yield from ((wait, False) for wait in self.due_of_unexplained(now, later=later))
+        found: list[tuple[Wait, bool]] = []
+        if self.writes_all:
+            found += ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
+            found += ((wait, False) for wait in self.due_of_unexplained(now, later=later))
+        elif not self.writing and now >= self.paused_until:
+            found = self.next_of_many(now, busy=busy, later=later)
+        return found
 
-    def due_of_decided(self, now: Instant, *, busy: bool, later: Later) -> Iterator[Wait]:
-        """The decided reasons that are due."""
+    @property
+    def writes_all(self) -> bool:
+        """Whether so few workloads wait that every reason is written when it is due."""
+        return len(self.waiting) <= FEW
+
+    def next_of_many(self, now: Instant, *, busy: bool, later: Later) -> list[tuple[Wait, bool]]:
+        """The one reason to write now, if any."""
+        for own in (self.own_next, not self.own_next):
+            if own:
+                found = self.due_of_decided(now, busy=busy, later=later, most=1)
+            elif self.shared_at is not None and now - self.shared_at < self.shared_every(now):
+                continue
+            else:
+                found = self.due_of_unexplained(now, later=later, most=1)
+                self.shared_at = now if found else self.shared_at
+            if found:
+                self.own_next = not own
+                self.writing, self.writing_since = found[0].workload, now
+                return [(found[0], own)]
+        return []
+
+    def shared_every(self, now: Instant) -> int:
+        """How much time is between two writes of verdicts of equal workloads."""
+        idle = now >= self.slow_until and (self.busy_at is None or now - self.busy_at >= IDLE_AFTER)
+        return SHARED_EVERY_WHEN_IDLE if idle else SHARED_EVERY
+
+    def write_ended(self, key: str, now: Instant) -> None:
+        """Record that the writes on a workload have ended."""
+        if key == self.writing:
+            self.paused_until = Instant(now + delay_after(now - self.writing_since))
+            self.writing = ""
+
+    def due_of_decided(self, now: Instant, *, busy: bool, later: Later, most: int | None = None) -> list[Wait]:
+        """The decided reasons that are due, or some of them."""
         if self.decided_at is None or self.decided_at > now:
-            return
+            return []
         delay = self.delay(now, busy=busy)
+        found: list[Wait] = []
         soonest: Instant | None = None
         for key, (wait, due) in list(self.decided.items()):
             if self.engine.item(key) is None:
                 del self.decided[key]
                 continue
             at = max(Instant(due + delay), later(key) or now)
-            if at <= now:
-                yield wait
+            if at > now:
+                soonest = at if soonest is None else min(soonest, at)
                 continue
-            soonest = at if soonest is None else min(soonest, at)
+            found.append(wait)
+            if len(found) == most:
+                return found
         # The server may be less busy a second from now.
         self.decided_at = soonest if soonest is None or not delay else min(soonest, Instant(now + WRITE_AFTER))
+        return found
 
     def delay(self, now: Instant, *, busy: bool) -> int:
         """How much longer decided reasons are held back at present."""
-        if len(self.waiting) <= FEW:
+        if self.writes_all:
             return 0
         return max(self.slow_delay if now < self.slow_until else 0, BUSY_DELAY if busy else 0)
 
-    def due_of_unexplained(self, now: Instant, *, later: Later) -> Iterator[Wait]:
-        """The verdicts of equal workloads, for the oldest that have none of their own, within the budget."""
-        few = len(self.waiting) <= FEW
+    def due_of_unexplained(self, now: Instant, *, later: Later, most: int | None = None) -> list[Wait]:
+        """The verdicts of equal workloads, for the oldest that have none of their own: all that are due, or some."""
+        found: list[Wait] = []
         unsettled: list[tuple[str, int, str]] = []
-        self.count(now)
-        while self.by_age:
+        while self.by_age and len(found) != most:
             key = self.by_age[0][2]
             due = self.unexplained.get(key)
-            if due is not None and (due > now or not (few or self.tokens >= 1)):
+            if due is not None and due > now:
                 break
             entry = heappop(self.by_age)
             item = self.engine.item(key)
@@ -242,12 +288,12 @@ class PendingReasons:
             del self.unexplained[key]
             wait = None if key in self.decided or later(key) is not None else self.shared(item, now)
             if wait is not None:
-                self.tokens -= not few
                 self.decided[key] = (wait, now)
-                yield wait
+                found.append(wait)
         for entry in unsettled:
             self.unexplained[entry[2]] = Instant(now + WRITE_AFTER)
             heappush(self.by_age, entry)
+        return found
 
     def is_next(self, item: Item, now: Instant) -> bool:
         """Whether a new workload has only not been evaluated yet, while others are admitted."""
@@ -256,13 +302,6 @@ class PendingReasons:
         found = self.engine.pending_reason(item)
         return found is not None and isinstance(found[1], Queued)
 
-    def count(self, now: Instant) -> None:
-        """Add the tokens for the time passed, at most one second's worth."""
-        idle = now >= self.slow_until and (self.busy_at is None or now - self.busy_at >= IDLE_AFTER)
-        rate = PER_SECOND_WHEN_IDLE if idle else PER_SECOND
-        passed = max(0, now - self.counted_at) / MICROS
-        self.tokens, self.counted_at = min(float(rate), self.tokens + passed * rate), now
-
     def next_due(self, now: Instant) -> Instant | None:
         """When there may be something to write, after what was due has been written."""
         while self.by_age and self.by_age[0][2] not in self.unexplained:
@@ -270,8 +309,12 @@ class PendingReasons:
         found = [] if self.decided_at is None else [self.decided_at]
         if self.by_age:
             at = self.unexplained[self.by_age[0][2]]
-            found.append(at if at > now else Instant(now + WRITE_AFTER))
-        return min(found, default=None)
+            every = 0 if self.writes_all or self.shared_at is None else self.shared_every(now)
+            found.append(max(at, Instant((self.shared_at or 0) + every)))
+        if not found or self.writes_all:
+            return min(found, default=None)
+        # The end of a write wakes the caller.
+        return max(min(found), Instant(now + WRITE_AFTER) if self.writing else self.paused_until)
 
     def clear(self) -> None:
         """Drop all decided reasons, because this process no longer leads."""
