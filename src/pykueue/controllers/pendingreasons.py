@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload, held
 from pykueue.base.units import MICROS, Instant, format_instant
-from pykueue.controllers.writebackoff import delay_after
+from pykueue.controllers.writebackoff import DELAY_MICROS_MAX, delay_after
 from pykueue.engine import model
 from pykueue.engine.decisions import Bypassed, Queued, Wait
 from pykueue.engine.engine import Engine
@@ -120,7 +120,8 @@ class PendingReasons:
             return
         for equal in self.engine.equal_workloads(item):
             known = equal.workload.waiting
-            if equal is not item and known is not None and known.reason != wait.reason:
+            stale = equal is not item and known is not None and known.reason != wait.reason
+            if stale and equal.key not in self.unexplained:
                 self.enqueue(equal.key, format_instant(equal.workload.created), wait.at)
 
     def judged(self, wait: Wait, written: model.Waiting | None) -> Wait:
@@ -204,7 +205,7 @@ class PendingReasons:
         if self.writes_all:
             found += ((wait, True) for wait in self.due_of_decided(now, busy=busy, later=later))
             found += ((wait, False) for wait in self.due_of_unexplained(now, later=later))
-        elif not self.writing and now >= self.paused_until:
+        elif not self.is_writing(now) and now >= self.paused_until:
             found = self.next_of_many(now, busy=busy, later=later)
         return found
 
@@ -212,6 +213,10 @@ class PendingReasons:
     def writes_all(self) -> bool:
         """Whether so few workloads wait that every reason is written when it is due."""
         return len(self.waiting) <= FEW
+
+    def is_writing(self, now: Instant) -> bool:
+        """Whether others wait for the reason that is being written; one that gets no answer does not block them."""
+        return bool(self.writing) and now - self.writing_since < DELAY_MICROS_MAX
 
     def next_of_many(self, now: Instant, *, busy: bool, later: Later) -> list[tuple[Wait, bool]]:
         """The one reason to write now, if any."""
@@ -246,20 +251,23 @@ class PendingReasons:
             return []
         delay = self.delay(now, busy=busy)
         found: list[Wait] = []
+        gone: list[str] = []
         soonest: Instant | None = None
-        for key, (wait, due) in list(self.decided.items()):
-            if self.engine.item(key) is None:
-                del self.decided[key]
-                continue
+        for key, (wait, due) in self.decided.items():
             at = max(Instant(due + delay), later(key) or now)
             if at > now:
                 soonest = at if soonest is None else min(soonest, at)
-                continue
-            found.append(wait)
-            if len(found) == most:
-                return found
-        # The server may be less busy a second from now.
-        self.decided_at = soonest if soonest is None or not delay else min(soonest, Instant(now + WRITE_AFTER))
+            elif self.engine.item(key) is None:
+                gone.append(key)
+            else:
+                found.append(wait)
+                if len(found) == most:
+                    break
+        else:
+            # The server may be less busy a second from now.
+            self.decided_at = soonest if soonest is None or not delay else min(soonest, Instant(now + WRITE_AFTER))
+        for key in gone:
+            del self.decided[key]
         return found
 
     def delay(self, now: Instant, *, busy: bool) -> int:
@@ -314,7 +322,7 @@ class PendingReasons:
         if not found or self.writes_all:
             return min(found, default=None)
         # The end of a write wakes the caller.
-        return max(min(found), Instant(now + WRITE_AFTER) if self.writing else self.paused_until)
+        return max(min(found), Instant(now + WRITE_AFTER) if self.is_writing(now) else self.paused_until)
 
     def clear(self) -> None:
         """Drop all decided reasons, because this process no longer leads."""
