@@ -10,7 +10,6 @@ from bench.race.contenders import (
     FAIR,
     FAIR_KUEUE,
     FAIR_OURS,
-    KUEUE,
     LIMITS,
     MINE,
     NEW_LIMITS,
@@ -32,9 +31,9 @@ from bench.race.track import RaceError, run
 from pykueue.base.clock import SystemClock
 from pykueue.base.units import format_instant
 
-# How often each contender runs. In a quick race the slower rival runs once, to show that it is the slower one.
+# How often each contender runs. The slower rival runs once, to show that it is the slower one.
 ROUNDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    QUICK.name: ((LIMITS, OURS, KUEUE), (OURS, LIMITS), (LIMITS, OURS)),
+    QUICK.name: ((LIMITS, OURS, NEW_LIMITS), (OURS, LIMITS), (LIMITS, OURS)),
     BASELINE.name: ((LIMITS, OURS, OURS_ON_THEIRS, NEW_LIMITS), (OURS, LIMITS), (LIMITS, OURS, OURS_ON_THEIRS)),
     LARGE.name: ((OURS, LIMITS),),
 }
