@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pykueue.kube.execs import STDERR, STDOUT, ExecEnd, ExecError, ExecQuery, Ex
 from pykueue.kube.port import PODS
 from pykueue.node import execs
 from pykueue.node.containers import Container
+from pykueue.node.spawn import Start
 from pykueue.node.supervision.processes import process_start
 from tests.node.podhost import Host, host, pod_api, shell
 from tests.patience import soon_async
@@ -219,6 +220,19 @@ async def test_the_number_of_sessions_is_bounded(tmp_path: Path, monkeypatch: py
             session.close()
         await on.until(lambda: not on.runner.execs.sessions, "the end of all sessions")
         assert (await rest(await opened(on, command("true"))))[1] == ExecEnd()
+
+
+async def test_a_command_whose_end_is_reported_before_its_connection_is_accepted(tmp_path: Path) -> None:
+    async with running(tmp_path) as on:
+        spawner = on.runner.spawner
+        start_exec = spawner.exec
+
+        def end_early(start: Start, key: str, ended: Callable[[], None]) -> None:
+            start_exec(start, key, ended)
+            ended()
+
+        spawner.exec = end_early  # type: ignore[method-assign]
+        assert await rest(await opened(on, command("echo", "short"))) == ({STDOUT: b"short\n", STDERR: b""}, ExecEnd())
 
 
 async def test_many_sessions_leave_nothing_behind(tmp_path: Path) -> None:

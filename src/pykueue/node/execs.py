@@ -39,6 +39,8 @@ SESSIONS_MAX: Final = 16
 """The most sessions of one pod."""
 START_SECONDS: Final = 30.0
 """How long a command may take to start."""
+ACCEPT_SECONDS: Final = 1.0
+"""How long the connection of a command that has ended already may take to be accepted."""
 END_SECONDS: Final = 5.0
 """How long a pod that has ended waits for commands that were killed."""
 BLOCK: Final = 32 * 1024
@@ -62,7 +64,8 @@ class Session:
         self.process: Process | None = None
         """The supervisor of an `exec`; None for that of a container, which goes on."""
         self.connected = asyncio.Event()
-        """Set when it is connected, and when it never will be."""
+        self.answered = asyncio.Event()
+        """Set when it is connected, and when its supervisor has ended."""
         self.over = asyncio.Event()
         self.killed = False
         self.size = b""
@@ -75,11 +78,12 @@ class Session:
         """Use this connection."""
         self.reader, self.writer = reader, writer
         self.connected.set()
+        self.answered.set()
 
     def ended(self) -> None:
         """Handle the end of the supervisor of an `exec`."""
         self.over.set()
-        self.connected.set()
+        self.answered.set()
 
     async def receive(self) -> tuple[int, bytes] | ExecEnd:
         """The next output with its channel, or how it ended."""
@@ -323,6 +327,9 @@ class Execs:
             start = await self.start(sandbox, container, asked)
             self.spawner.exec(start, key, session.ended)
             async with timeout(START_SECONDS):
+                await session.answered.wait()
+            # We may hear of the end of a short command before we have accepted its connection.
+            async with timeout(ACCEPT_SECONDS):
                 await session.connected.wait()
         except TimeoutError:
             pass
