@@ -5,7 +5,7 @@ from typing import Any
 
 from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.base.units import MICROS
-from pykueue.controllers.pendingreasons import FEW
+from pykueue.controllers.pendingreasons import FEW, SHARED_EVERY_WHEN_IDLE
 from pykueue.controllers.writebackoff import DELAY_FACTOR
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS
@@ -193,6 +193,15 @@ async def test_reasons_of_few_are_not_held_back_after_writes_that_took_long() ->
         manager.workload("first", "a")
         await manager.clock.advance(1.5)
         assert statuses(manager) == ["first"]
+
+
+async def test_a_cycle_that_hardly_waited_for_its_writes_does_not_slow_reasons_down() -> None:
+    async with running(Running()) as manager:
+        await holding(manager)
+        await manager.clock.advance(10)
+        reasons, now = manager.pump.reasons, manager.clock.now()
+        reasons.written(2, now)
+        assert reasons.shared_every(now) == SHARED_EVERY_WHEN_IDLE
 
 
 async def test_the_time_that_writes_take_is_measured() -> None:

@@ -222,7 +222,9 @@ async def test_the_number_of_sessions_is_bounded(tmp_path: Path, monkeypatch: py
         assert (await rest(await opened(on, command("true"))))[1] == ExecEnd()
 
 
-async def test_a_command_whose_end_is_reported_before_its_connection_is_accepted(tmp_path: Path) -> None:
+async def test_a_command_whose_end_is_reported_before_its_connection_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(tmp_path) as on:
         spawner = on.runner.spawner
         start_exec = spawner.exec
@@ -231,7 +233,7 @@ async def test_a_command_whose_end_is_reported_before_its_connection_is_accepted
             start_exec(start, key, ended)
             ended()
 
-        spawner.exec = end_early  # type: ignore[method-assign]
+        monkeypatch.setattr(spawner, "exec", end_early)
         assert await rest(await opened(on, command("echo", "short"))) == ({STDOUT: b"short\n", STDERR: b""}, ExecEnd())
 
 

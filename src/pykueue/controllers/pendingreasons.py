@@ -167,7 +167,8 @@ class PendingReasons:
         By the end of the delay a pending workload was evaluated again, and may have started.
         """
         delay = delay_after(took)
-        if now + delay >= self.slow_until:
+        # Less than the usual delay is no reason to call the server slow.
+        if delay >= WRITE_AFTER and now + delay >= self.slow_until:
             self.slow_delay, self.slow_until = delay, Instant(now + delay)
 
     # Queries.
