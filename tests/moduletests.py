@@ -128,7 +128,6 @@ COVERED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "node/prepare.py": ("tests/node/test_runner.py", "every container that starts"),
     "node/supervision/command.py": ("tests/node/test_spawn.py", "every command that is started"),
     "node/supervision/console.py": ("tests/node/test_execs.py", "clients that are attached to commands"),
-    "node/supervision/forkserver.py": ("tests/node/test_spawn.py", "every process starts from it"),
     "testing/plugin.py": ("tests/testing/test_kueue.py", "its fixture and its marker"),
     "testing/pods.py": ("tests/testing/test_kueue.py", "scripted pods"),
 }

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import marshal
 import os
 import random
 import resource
@@ -26,7 +25,6 @@ from pykueue.node.setup.limits import Limits, end_cgroup, own_cgroup
 from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
 from pykueue.node.supervision import supervisor
 from pykueue.node.supervision.command import execute
-from pykueue.node.supervision.forkserver import REQUEST_BYTES_MAX, ForkServer
 from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
 from pykueue.node.supervision.supervisor import Supervisor
@@ -475,37 +473,6 @@ async def test_requests_that_the_fork_server_cannot_take_in_time_are_refused(tmp
             watched.start("true", f"u/long{number}/0", folder="x" * (9 << 20))
         with pytest.raises(SpawnError, match="busy with large requests"):
             watched.start("true", "u/long3/0", folder="x" * (9 << 20))
-
-
-def test_the_fork_server_skips_a_request_that_is_too_long() -> None:
-    ours, theirs = socket.socketpair()
-    server = ForkServer(theirs, -1, theirs)
-    started: list[object] = []
-    server.start = started.append  # type: ignore[method-assign, assignment]  # Forking is another test.
-    long, short = (marshal.dumps({"key": "x" * size}) for size in (REQUEST_BYTES_MAX + 1, 10))
-    stream = b"".join(len(one).to_bytes(4, "big") + one for one in (short, long, short))
-    with ours, theirs:
-        for begin in range(0, len(stream), 50_000):
-            ours.sendall(stream[begin : begin + 50_000])
-            assert server.receive()
-            assert len(server.buffer) < 100_000
-    assert started == [{"key": "x" * 10}] * 2
-
-
-def test_a_long_request_is_received_in_linear_time() -> None:
-    ours, theirs = socket.socketpair()
-    server = ForkServer(theirs, -1, theirs)
-    started: list[object] = []
-    server.start = started.append  # type: ignore[method-assign, assignment]  # Forking is another test.
-    body = marshal.dumps({"key": "x" * (8 << 20)})
-    stream = len(body).to_bytes(4, "big") + body
-    with ours, theirs:
-        buffer = server.buffer
-        for begin in range(0, len(stream), 50_000):
-            ours.sendall(stream[begin : begin + 50_000])
-            assert server.receive()
-        assert server.buffer is buffer, "it is extended, not copied"
-    assert len(started) == 1
 
 
 def test_of_a_large_start_little_is_kept() -> None:

@@ -4,6 +4,8 @@ The server starts it with few imports, so that a fork takes a millisecond and li
 the supervisors keep running. It holds a lock on the folder of attempts, and a supervisor keeps a copy of that lock
 until it has claimed its attempt: the holder of the lock knows that nothing else can start.
 
+Containers start a few at a time: many at once would take turns with the server on its own core, and all take longer.
+
 If a supervisor is killed, its descendants become children of the fork server, which ends them. Supervisors of an
 earlier fork server have no such parent; what they leave is found by its environment alone (`processes.end_marked`).
 """
@@ -18,9 +20,11 @@ import signal
 import socket
 import sys
 import traceback
+from collections import deque
 from typing import Final
 
 from pykueue.node.supervision.command import Request, ignored
+from pykueue.node.supervision.followers import boot_seconds
 from pykueue.node.supervision.notifier import Notifier
 from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
@@ -33,6 +37,8 @@ HEAD: Final = 4
 """Size of a message's length prefix."""
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 """The longest request: variables and arguments, each up to the limit of `environment`, and the rest."""
+SLOW_SECONDS: Final = 0.05
+"""A start that takes longer, as from a slow disk, no longer keeps others waiting."""
 
 
 def send(control: socket.socket, *message: str | int) -> None:
@@ -51,6 +57,13 @@ class ForkServer:
         self.buffer = bytearray()
         self.skipped = 0
         """How much of a request that is too long is still to come."""
+        self.waiting: deque[tuple[int, Request]] = deque()
+        """Containers to start, each with the size of its request."""
+        self.waiting_bytes = 0
+        self.starting: dict[int, float] = {}
+        """Supervisors whose command has not started: a pipe that each closes then, and when it counts as slow."""
+        self.starting_max = max(1, len(os.sched_getaffinity(0)) - 1)
+        """How many containers start at once: one core is left for the server."""
         self.children: dict[int, str] = {}
         """Supervisors, each with the key of its attempt."""
         self.cleaners: set[int] = set()
@@ -58,19 +71,55 @@ class ForkServer:
         self.boot = boot_id()
 
     def run(self) -> None:
-        """Serve until the server has ended."""
+        """Serve until the server has ended; requests that still wait are then dropped."""
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        while self.turn(wake):
+            pass
+
+    def turn(self, wake: int) -> bool:
+        """Wait for something to do, and do it; False when the server has ended."""
         poller = select.poll()
-        poller.register(self.control, select.POLLIN)
         poller.register(wake, select.POLLIN)
-        while True:
-            for fd, _ in poller.poll():
-                if fd == wake:
-                    os.read(wake, 4096)
-                    self.reap()
-                elif not self.receive():
-                    return
+        if self.waiting_bytes <= REQUEST_BYTES_MAX:
+            poller.register(self.control, select.POLLIN)
+        for pipe in self.starting:
+            poller.register(pipe, select.POLLIN)
+        for fd, _ in poller.poll(self.patience()):
+            if fd == wake:
+                os.read(wake, 4096)
+                self.reap()
+            elif fd in self.starting:
+                self.started(fd)
+            elif not self.receive():
+                return False
+        self.start_waiting()
+        return True
+
+    def patience(self) -> float | None:
+        """Milliseconds until the next start counts as slow; None if no request waits for that."""
+        if not self.waiting:
+            return None
+        return max(0.0, min(self.starting.values()) - boot_seconds()) * 1000
+
+    def started(self, pipe: int) -> None:
+        """Stop counting a start, which is complete or slow."""
+        del self.starting[pipe]
+        os.close(pipe)
+
+    def start_waiting(self) -> None:
+        """Start as many of the waiting containers as may start now."""
+        if self.waiting:
+            now = boot_seconds()
+            for pipe in [pipe for pipe, slow_at in self.starting.items() if slow_at <= now]:
+                self.started(pipe)
+        while self.waiting and len(self.starting) < self.starting_max:
+            size, request = self.waiting.popleft()
+            self.waiting_bytes -= size
+            begun, begins = os.pipe2(os.O_CLOEXEC)
+            self.starting[begun] = boot_seconds() + SLOW_SECONDS
+            self.start(request, begins)
+            os.close(begins)
 
     def receive(self) -> bool:
         """Read the server's requests; False when it has ended."""
@@ -88,14 +137,18 @@ class ForkServer:
                 break
             request = marshal.loads(self.buffer[HEAD:end])
             del self.buffer[:end]
-            self.start(request)
+            if "clean" in request:
+                self.clean(request)
+            elif request.get("once"):
+                # The command is a probe or has a client, and its time has begun.
+                self.start(request)
+            else:
+                self.waiting.append((end, request))
+                self.waiting_bytes += end
         return bool(block)
 
-    def start(self, request: Request) -> None:
-        """Fork a supervisor."""
-        if "clean" in request:
-            self.clean(request)
-            return
+    def start(self, request: Request, begins: int = -1) -> None:
+        """Fork a supervisor, which closes the given pipe once its command has started."""
         # The supervisor keeps one end open until it has ended.
         done, open_end = os.pipe2(os.O_CLOEXEC) if request.get("notify") else (-1, -1)
         # Signals that arrive before it is ready stay pending.
@@ -106,7 +159,7 @@ class ForkServer:
             send(self.control, "refused", str(request["key"]), error.strerror or str(error))
         else:
             if not pid:
-                self.in_child(request)
+                self.in_child(request, begins)
             self.children[pid] = str(request["key"])
             if done >= 0:
                 self.begin_notifier(request, pid, done, open_end)
@@ -146,12 +199,13 @@ class ForkServer:
                 finally:
                     os._exit(0)
 
-    def in_child(self, request: Request) -> None:
+    def in_child(self, request: Request, begins: int) -> None:
         """Become a supervisor; does not return."""
         try:
             signal.set_wakeup_fd(-1)
-            os.close(self.control.fileno())
-            supervise(request, self.boot, self.notices, self.lock)
+            for fd in (self.control.fileno(), *self.starting):
+                os.close(fd)
+            supervise(request, self.boot, self.notices, self.lock, begins)
         except BaseException:
             try:
                 with open(f"{request['key']}/trouble", "a", encoding="utf-8") as file:

@@ -59,8 +59,10 @@ UMASK: Final = 0o022
 class Supervisor:
     """Supervises one process, from its start to its end."""
 
-    def __init__(self, request: Request, boot: str, notices: socket.socket) -> None:
+    def __init__(self, request: Request, boot: str, notices: socket.socket, begins: int = -1) -> None:
         self.request = request
+        self.begins = begins
+        """A pipe to the fork server, closed once the command has started or cannot start; -1 if nobody waits for it."""
         self.notices = notices
         self.boot = boot
         self.key = str(request["key"])
@@ -169,6 +171,8 @@ class Supervisor:
             problem = self.launch(pipes, wake)
         except OSError as error:
             problem = error.strerror or str(error)
+        if self.begins >= 0:
+            os.close(self.begins)
         for pipe in pipes:
             os.close(pipe.end)
         self.console.close_end()
@@ -477,13 +481,13 @@ def prepare() -> socket.socket:
     return notices
 
 
-def supervise(request: Request, boot: str, notices: socket.socket, lock: int) -> None:
+def supervise(request: Request, boot: str, notices: socket.socket, lock: int, begins: int) -> None:
     """Supervise one attempt in this process, from beginning to end.
 
     The lock is released once the attempt is claimed.
     """
     os.setsid()
-    supervisor = Supervisor(request, boot, notices)
+    supervisor = Supervisor(request, boot, notices, begins)
     mine = supervisor.claim()
     os.close(lock)
     if mine:
