@@ -9,6 +9,7 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.apiserver.kinds.served import Served
+from pykueue.apiserver.verbs.offload import is_large_body
 from pykueue.apiserver.verbs.registry import Registry
 from pykueue.apiserver.wire.identity import SYSTEM, Identity
 from pykueue.apiserver.wire.statuserrors import StatusError, unserved
@@ -105,7 +106,13 @@ class LocalKube:
         try:
             tree: Tree = msgspec.json.decode(body)
             return await self.registry.create(
-                self.served(resource), tree, namespace, self.terms_of(MANAGER), name=name, subresource=subresource
+                self.served(resource),
+                tree,
+                namespace,
+                self.terms_of(MANAGER),
+                name=name,
+                subresource=subresource,
+                large=is_large_body(body),
             )
         except StatusError as error:
             raise translated(called("create", resource, namespace, name, subresource), error) from error

@@ -12,7 +12,7 @@ from pykueue.api.trees import text
 from pykueue.apiserver.auth.access import with_recorded_creator
 from pykueue.apiserver.verbs import barepods
 from pykueue.apiserver.verbs.admission import AdmissionCall
-from pykueue.apiserver.verbs.offload import Offload, is_large
+from pykueue.apiserver.verbs.offload import Offload
 from pykueue.apiserver.wire.identity import Identity
 from pykueue.apiserver.wire.statuserrors import StatusError
 from pykueue.controllers.endpoints.admission import Admission, NotYetError
@@ -48,7 +48,7 @@ class AdmissionAdapter:
         if self.pods is None or call.who.is_controller:
             return await self.asked(call)
         work = partial(self.pods, call.served.resource, call.new, call.old, call.who)
-        told = await self.offload.run(work, large=is_large(call.new), who=call.who)
+        told = await self.offload.run(work, large=call.large, who=call.who)
         new, warnings = await self.asked(call)
         return new, (*told, *warnings)
 
@@ -78,7 +78,7 @@ class AdmissionAdapter:
                 old=None if call.old is None else dict(call.old),
                 options=WriteOptions(call.validation),
             )
-            perform = partial(self.offload.run, large=is_large(new), who=call.who)
+            perform = partial(self.offload.run, large=call.large, who=call.who)
             verdict = await Webhooks(self.admission.world, perform).verdict(hook, request)
         except NotYetError as error:
             raise denied(hook, 503, "ServiceUnavailable", str(error)) from error

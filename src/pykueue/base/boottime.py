@@ -6,6 +6,7 @@ It imports next to nothing, because every supervisor process loads it.
 import time
 from _thread import allocate_lock
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -20,13 +21,11 @@ READ_NANOS: Final = 1_000_000
 """All clocks must be read within this time; otherwise they are read again."""
 READ_TRIES: Final = 5
 
+boot_nanos: Final[Callable[[], int]] = partial(time.clock_gettime_ns, BOOT)
+"""Nanoseconds since the machine booted, including time in suspend."""
+
 Reading: TypeAlias = tuple[int, int, int]
 """CLOCK_BOOTTIME, CLOCK_MONOTONIC and the wall clock at one moment, in nanoseconds."""
-
-
-def boot_nanos() -> int:
-    """Nanoseconds since the machine booted, including time in suspend."""
-    return time.clock_gettime_ns(BOOT)
 
 
 def block(seconds: float) -> None:

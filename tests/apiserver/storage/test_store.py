@@ -616,3 +616,20 @@ async def test_an_object_that_is_not_in_memory_is_read_from_the_file(place: Path
         assert store.changes(JOBS, after=held.version) == [
             Change(changed.version, A, "MODIFIED", changed.body, held.body)
         ]
+
+
+async def test_a_record_is_stored_without_a_search_for_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(store.database, "get", lambda key: pytest.fail(f"searched for {key}"))
+            assert store.remembered(A) is None
+            held = store.put(A, tree(A, 1), uid="1", record=True)
+            assert value(store.remembered(A)) == 1, "a second one of that name is noticed"
+            store.press()
+            assert value(await held) == 1
+            assert value(store.remembered(A)) == 1
+        store.cache.drop(A)
+        assert store.remembered(A) is None
+        assert value(store.latest(A)) == 1

@@ -16,6 +16,7 @@ import pytest
 from pykueue.api.core import Json, Tree
 from pykueue.apiserver.kinds.catalog import Catalog
 from pykueue.apiserver.storage.store import Store
+from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.verbs.bootstrap import begin
 from pykueue.apiserver.verbs.offload import NODES, Offload, is_large, is_large_body
 from pykueue.apiserver.verbs.registry import Registry
@@ -141,3 +142,26 @@ async def test_changes_of_a_large_object_at_the_same_time_are_all_kept(tmp_path:
     assert not {f"k{number}" for number in range(5)} & set(found)
     assert len(found) == 3_000
     await store.close()
+
+
+@pytest.mark.parametrize("count", [1, 3_000])
+async def test_admission_is_told_whether_an_object_is_large(count: int) -> None:
+    calls: list[tuple[str, str, bool]] = []
+
+    async def admit(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
+        calls.append((call.stage, call.operation, call.large))
+        return call.new, ()
+
+    clock = SystemClock()
+    registry = Registry(Store.open(None, clock), Catalog(), clock, admit, rng=random.Random(7))
+    await begin(registry)
+    served = registry.catalog.find("", "v1", "configmaps")
+    assert served is not None
+    calls.clear()
+    terms = Terms(who=ANN, manager="ann")
+    made: Tree = {"metadata": {"name": "one"}, "data": {f"k{number}": "v" for number in range(count)}}
+    await registry.create(served, made, "default", terms)
+    await registry.update(served, "one", {**made, "immutable": True}, "default", terms)
+    await registry.store.close()
+    stages = [(stage, operation) for operation in ("CREATE", "UPDATE") for stage in ("mutate", "validate")]
+    assert calls == [(*stage, count > 1) for stage in stages]

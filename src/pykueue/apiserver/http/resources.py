@@ -227,14 +227,16 @@ class Objects:
                 served, name, request.body, namespace, terms, how=how, subresource=part
             )
             return CREATED if created else OK, body
-        media = check_media(request.header("content-type"))
+        media, large = check_media(request.header("content-type")), is_large_request(request)
         reading = functools.partial(self.sent, served, request.body, media, terms)
-        tree = await self.registry.offload.run(reading, large=is_large_request(request), who=terms.who)
+        tree = await self.registry.offload.run(reading, large=large, who=terms.who)
         if call.verb == "create":
-            return CREATED, await self.registry.create(served, tree, namespace, terms, name=name, subresource=part)
+            return CREATED, await self.registry.create(
+                served, tree, namespace, terms, name=name, subresource=part, large=large
+            )
         # Updates create objects of some kinds.
         creates = not part and self.registry.creates(served, name, namespace)
-        body = await self.registry.update(served, name, tree, namespace, terms, subresource=part)
+        body = await self.registry.update(served, name, tree, namespace, terms, subresource=part, large=large)
         return CREATED if creates else OK, body
 
     def sent(self, served: Served, body: bytes, media: str, terms: Terms) -> Tree:

@@ -153,6 +153,12 @@ class Store:
             return writes[-1].after
         return self.read(key)
 
+    def remembered(self, key: Key) -> StoredObject | None:
+        """The state of an object as in `latest`, but without reading the file: None if it is not in memory."""
+        if writes := self.pending.get(key):
+            return writes[-1].after
+        return self.cache.use(key) if key in self.cache else None
+
     def last_pending(self, key: Key) -> asyncio.Future[StoredObject] | None:
         """The last pending write of an object, to be awaited and not cancelled; None if there is none."""
         writes = self.pending.get(key)
@@ -222,8 +228,8 @@ class Store:
         """Create or replace an object; awaiting the result returns the committed object or raises `FullError`.
 
         The tree is not modified; a copy with the new version is stored. Raises `TooLargeError` if its JSON is longer
-        than `bytes_max`; 0 means no limit. A record, such as an event, waits a moment for a write to be committed with,
-        so that the writer is free when that comes.
+        than `bytes_max`; 0 means no limit. A record, such as an event, has a name that was never used, and waits a
+        moment for a write to be committed with, so that the writer is free when that comes.
         """
         return self.enqueue(key, tree, uid, bytes_max=bytes_max, record=record)
 
@@ -256,7 +262,7 @@ class Store:
         if self.closing:
             raise StoreError(f"{self.database.place}: is being closed; it can no longer be written")
         loop = asyncio.get_running_loop()
-        before = self.latest(key)
+        before = self.remembered(key) if record else self.latest(key)
         version = self.issued + 1
         held = StoredObject(key, version, uid, encoded(tree, version))
         if bytes_max and len(held.body) > bytes_max:

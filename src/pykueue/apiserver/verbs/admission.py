@@ -5,7 +5,7 @@ from typing import Literal, Protocol, TypeAlias
 from pykueue.api.core import Tree
 from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.wire.identity import Identity
-from pykueue.apiserver.wire.writeterms import Operation, Strictness
+from pykueue.apiserver.wire.writeterms import Operation, Strictness, Terms
 from pykueue.base.struct import Frozen
 
 Stage: TypeAlias = Literal["mutate", "validate"]
@@ -26,6 +26,8 @@ class AdmissionCall(Frozen):
     who: Identity
     validation: Strictness = "Warn"
     """How unknown fields are treated."""
+    large: bool = False
+    """Whether work on the object belongs in a thread; see `offload`."""
 
 
 class Admitter(Protocol):
@@ -42,3 +44,49 @@ class Admitter(Protocol):
 async def admit_all(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
     """Every object, unchanged."""
     return call.new, ()
+
+
+class Admission:
+    """Runs admission for writes of users; those of our controllers skip it."""
+
+    def __init__(self, admit: Admitter) -> None:
+        self.admit = admit
+
+    async def mutated(
+        self,
+        served: Served,
+        operation: Operation,
+        new: Tree,
+        old: Tree | None,
+        subresource: str,
+        terms: Terms,
+        *,
+        large: bool,
+    ) -> Tree:
+        """The object after mutating admission."""
+        if terms.who.is_controller:
+            return new
+        call = AdmissionCall("mutate", operation, served, new, old, subresource, terms.who, large=large)
+        new, warnings = await self.admit(call)
+        for text in warnings:
+            terms.warn(text)
+        return new
+
+    async def check(
+        self,
+        served: Served,
+        operation: Operation,
+        new: Tree,
+        old: Tree | None,
+        subresource: str,
+        terms: Terms,
+        *,
+        large: bool = False,
+    ) -> None:
+        """Run validating admission."""
+        if terms.who.is_controller:
+            return
+        call = AdmissionCall("validate", operation, served, new, old, subresource, terms.who, terms.validation, large)
+        _, warnings = await self.admit(call)
+        for text in warnings:
+            terms.warn(text)

@@ -120,26 +120,42 @@ class Registry:
         )
 
     async def create(
-        self, served: Served, tree: Tree, namespace: str, terms: Terms, *, name: str = "", subresource: str = ""
+        self,
+        served: Served,
+        tree: Tree,
+        namespace: str,
+        terms: Terms,
+        *,
+        name: str = "",
+        subresource: str = "",
+        large: bool | None = None,
     ) -> bytes:
-        """Create an object, a binding or an eviction."""
+        """Create an object, a binding or an eviction; `large` says whether the request is large, if that is known."""
         with storing:
             if subresource:
                 return await self.parts.create(served, name, tree, namespace, terms, subresource)
-            return await self.writing.create(served, tree, namespace, terms)
+            return await self.writing.create(served, tree, namespace, terms, large=large)
 
     def creates(self, served: Served, name: str, namespace: str = "") -> bool:
         """Whether an update would create the object, as for some kinds if it does not exist."""
         return served.strategy.allow_create_on_update and self.store.latest(key_of(served, namespace, name)) is None
 
     async def update(
-        self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, *, subresource: str = ""
+        self,
+        served: Served,
+        name: str,
+        tree: Tree,
+        namespace: str,
+        terms: Terms,
+        *,
+        subresource: str = "",
+        large: bool | None = None,
     ) -> bytes:
-        """Replace an object or a subresource."""
+        """Replace an object or a subresource; `large` as for a create."""
         with storing:
             if subresource == "scale":
                 return await self.parts.set_scale(served, name, tree, namespace, terms)
-            return await self.writing.update(served, name, tree, namespace, terms, subresource)
+            return await self.writing.update(served, name, tree, namespace, terms, subresource, large=large)
 
     async def patch(
         self,

@@ -24,7 +24,7 @@ from pykueue.apiserver.kinds.served import Served
 from pykueue.apiserver.schema.apply import applied, kept_times, tracked
 from pykueue.apiserver.schema.schemas import Schema
 from pykueue.apiserver.storage.store import Key, Store, StoredObject, TooLargeError
-from pykueue.apiserver.verbs.admission import AdmissionCall, Admitter
+from pykueue.apiserver.verbs.admission import Admission, Admitter
 from pykueue.apiserver.verbs.admissionplugins import Plugins
 from pykueue.apiserver.verbs.bodies import check_fields, check_kind, check_name, check_namespace, check_types
 from pykueue.apiserver.verbs.offload import Offload, is_large, is_large_body
@@ -52,7 +52,7 @@ from pykueue.apiserver.wire.statuserrors import (
     not_found,
     unstorable,
 )
-from pykueue.apiserver.wire.writeterms import Operation, Terms
+from pykueue.apiserver.wire.writeterms import Terms
 from pykueue.base.clock import Clock
 from pykueue.base.units import format_instant
 from pykueue.kube.port import Patch
@@ -74,7 +74,7 @@ class Writing:
         self.store = store
         self.catalog = catalog
         self.clock = clock
-        self.admit = admit
+        self.admission = Admission(admit)
         self.rng = rng
         self.offload = offload
         self.plugins = Plugins(store)
@@ -86,11 +86,14 @@ class Writing:
         """The current time in the format of objects."""
         return format_instant(self.clock.now())
 
-    async def create(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> bytes:
-        """The object that was created."""
+    async def create(
+        self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool | None = None
+    ) -> bytes:
+        """The object that was created; `large` says whether the request is large, if that is known."""
         if terms.who.is_controller and served.strategy.is_record:
             return body_served(served, (await self.record(served, tree, namespace, terms)).body)
-        large = is_large(tree)
+        if large is None:
+            large = is_large(tree)
         work = partial(self.prepared, served, tree, namespace, terms)
         tree = await self.offload.run(work, large=large, who=terms.who)
         held = await self.make(served, tree, namespace, terms, large=large)
@@ -123,12 +126,15 @@ class Writing:
         return await self.offload.run(work, large=is_large_body(held.body), who=terms.who)
 
     async def record(self, served: Served, tree: Tree, namespace: str, terms: Terms) -> StoredObject:
-        """Store an object of our controllers that is complete as it is, such as an event; the stored object."""
+        """Store an object of our controllers that is complete as it is, such as an event; the stored object.
+
+        Its name contains the nanosecond, so the file is not searched for another of that name.
+        """
         about = meta(tree)
         name = str(about.get("name") or generated(str(about.get("generateName") or ""), self.rng.choice))
         self.plugins.check_namespace(served, namespace, name)
         key = key_of(served, namespace, name)
-        there = self.store.latest(key)
+        there = self.store.remembered(key)
         if there is not None:
             await self.shown(key)
             raise self.taken(served, there, generated_name=False)
@@ -146,7 +152,7 @@ class Writing:
             self.plugins.check_namespace(served, namespace, name)
         new = await self.offload.run(partial(to_stored, served, tree), large=large, who=terms.who)
         new = self.plugins.complete(served, new, namespace)
-        new = await self.admitted(served, "CREATE", new, None, "", terms)
+        new = await self.admission.mutated(served, "CREATE", new, None, "", terms, large=large)
         await check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
         for tries in range(TRIES if prefix and not name else 1):
             made = with_meta(
@@ -158,7 +164,7 @@ class Writing:
             work = partial(self.validated_new, served, made, tree, terms, self.now())
             made = await self.offload.run(work, large=large, who=terms.who)
             self.plugins.check(served, made, namespace)
-            await self.check_admission(served, "CREATE", made, None, "", terms)
+            await self.admission.check(served, "CREATE", made, None, "", terms, large=large)
             made = await self.offload.run(partial(canonical, served, made), large=large, who=terms.who)
             if served.resource.namespaced:
                 # A namespace whose deletion began during admission does not wait for this object.
@@ -185,15 +191,24 @@ class Writing:
         return refused
 
     async def update(
-        self, served: Served, name: str, tree: Tree, namespace: str, terms: Terms, subresource: str
+        self,
+        served: Served,
+        name: str,
+        tree: Tree,
+        namespace: str,
+        terms: Terms,
+        subresource: str,
+        *,
+        large: bool | None = None,
     ) -> bytes:
-        """The object after an update."""
-        large = is_large(tree)
+        """The object after an update; `large` as for a create."""
+        if large is None:
+            large = is_large(tree)
         work = partial(replacing, served, name, tree, namespace, terms)
         tree = await self.offload.run(work, large=large, who=terms.who)
         key = key_of(served, namespace, name)
         if served.strategy.allow_create_on_update and not subresource and self.store.latest(key) is None:
-            return await self.create(served, with_meta(tree, resourceVersion=None), namespace, terms)
+            return await self.create(served, with_meta(tree, resourceVersion=None), namespace, terms, large=large)
         work = partial(lifecycle.complete, served, deduplicated(tree, terms.warn, admitted=False))
         complete = await self.offload.run(work, large=large, who=terms.who)
 
@@ -343,11 +358,11 @@ class Writing:
             except StatusError:
                 await self.shown(key)
                 raise
-            new = await self.admitted(served, "UPDATE", new, old, subresource, terms)
+            new = await self.admission.mutated(served, "UPDATE", new, old, subresource, terms, large=heavy)
             await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
             judging = partial(self.validated_change, served, new, old, made, live, terms, subresource)
             new = await self.offload.run(judging, large=heavy, who=terms.who)
-            await self.check_admission(served, "UPDATE", new, old, subresource, terms)
+            await self.admission.check(served, "UPDATE", new, old, subresource, terms, large=heavy)
             ending = partial(canonical, served, new, old)
             new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)
@@ -439,28 +454,6 @@ class Writing:
         if follow is not None:
             await follow(served, {})
         return held
-
-    async def admitted(
-        self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
-    ) -> Tree:
-        """The object after mutating admission, which writes of our controllers skip."""
-        if terms.who.is_controller:
-            return new
-        new, warnings = await self.admit(AdmissionCall("mutate", operation, served, new, old, subresource, terms.who))
-        for text in warnings:
-            terms.warn(text)
-        return new
-
-    async def check_admission(
-        self, served: Served, operation: Operation, new: Tree, old: Tree | None, subresource: str, terms: Terms
-    ) -> None:
-        """Run validating admission, which writes of our controllers skip."""
-        if terms.who.is_controller:
-            return
-        call = AdmissionCall("validate", operation, served, new, old, subresource, terms.who, terms.validation)
-        _, warnings = await self.admit(call)
-        for text in warnings:
-            terms.warn(text)
 
     def validated_new(self, served: Served, tree: Tree, sent: Tree, terms: Terms, now: str) -> Tree:
         """A new object with server-set fields; a `StatusError` if it is invalid.

@@ -83,6 +83,8 @@ class Admission:
         self, *informers: Informer[Namespace] | Informer[LocalQueue] | Informer[WorkloadPriorityClass]
     ) -> None:
         """Wait until these kinds are listed, except those that cannot be listed at all."""
+        if all(one.synced.is_set() for one in informers):
+            return
         try:
             async with timeout(WAIT_SECONDS):
                 for one in informers:
