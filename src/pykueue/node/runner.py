@@ -24,7 +24,6 @@ from pykueue.kube.controller import Controller
 from pykueue.kube.notices import Notice, Tell
 from pykueue.kube.port import Kube, Ref
 from pykueue.node import attempts
-from pykueue.node.attempts import Attempt
 from pykueue.node.cleanup import Cleaner
 from pykueue.node.containerlogs import ContainerLogs, last_output
 from pykueue.node.containers import KEPT, Container, Ending, Sandbox
@@ -55,6 +54,8 @@ BUSY_SECONDS: Final = 0.1
 FEW: Final = 4
 NEWS_MICROS: Final = 100_000
 """How long nothing is written about a container after its start was requested."""
+BUSY_NEWS_MICROS: Final = 1 * MICROS
+"""The same with more than a few pods, whose starts wait for each other."""
 UNHEARD_MICROS: Final = 1 * MICROS
 """After this long without news of a container whose start was requested, its record is read."""
 SWEEP_MICROS: Final = 2 * MICROS
@@ -299,7 +300,7 @@ class Runner:
         if attempt is not None and attempt != container.attempt:
             self.take_in(sandbox, container, attempt)
 
-    def take_in(self, sandbox: Sandbox, container: Container, attempt: Attempt) -> None:
+    def take_in(self, sandbox: Sandbox, container: Container, attempt: attempts.Attempt) -> None:
         """Apply what is known of an attempt."""
         before = container.running
         container.settle(attempt)
@@ -405,7 +406,8 @@ class Runner:
             # More news is due in milliseconds; write it all at once then.
             for name in plan.start:
                 sandbox.containers[name].fresh = False
-            return until(self.clock.moment(), [*wakes, Moment(moment + NEWS_MICROS)])
+            wakes.append(Moment(moment + (NEWS_MICROS if len(self.sandboxes) <= FEW else BUSY_NEWS_MICROS)))
+            return until(self.clock.moment(), wakes)
         await self.writes.write(sandbox, sandbox.shown(plan.held))
         return self.tear_down(sandbox, moment) if sandbox.gone else until(self.clock.moment(), wakes)
 
@@ -493,7 +495,8 @@ class Runner:
 
     def event(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Report an event of a pod."""
-        meta = pod.get("metadata")
-        about = Ref("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
+        about = Ref(
+            "v1", "Pod", *(text(pod, "metadata", one) for one in ("namespace", "name", "uid", "resourceVersion"))
+        )
         if about.name:
             self.notify(Notice(about, reason, note, REPORTER, warning))
