@@ -1,5 +1,6 @@
 """A cache of the most recently used objects, limited by bytes."""
 
+from collections import OrderedDict
 from typing import Final
 
 from pykueue.apiserver.storage.records import Key, StoredObject
@@ -15,7 +16,7 @@ class Cache:
     def __init__(self, limit: int = BYTES) -> None:
         self.limit = limit
         self.bytes = 0
-        self.held: dict[Key, StoredObject | None] = {}
+        self.held: OrderedDict[Key, StoredObject | None] = OrderedDict()
         """Least recently used first."""
 
     def __contains__(self, key: Key) -> bool:
@@ -23,8 +24,8 @@ class Cache:
 
     def use(self, key: Key) -> StoredObject | None:
         """The cached object, which counts as recently used."""
-        found = self.held[key] = self.held.pop(key)
-        return found
+        self.held.move_to_end(key)
+        return self.held[key]
 
     def keep(self, key: Key, held: StoredObject | None) -> None:
         """Cache an object, or that it does not exist."""
@@ -32,7 +33,8 @@ class Cache:
         self.held[key] = held
         self.bytes += size(held)
         while self.bytes > self.limit:
-            self.drop(next(iter(self.held)))
+            _, oldest = self.held.popitem(last=False)
+            self.bytes -= size(oldest)
 
     def drop(self, key: Key) -> None:
         """Remove an object from the cache."""

@@ -4,6 +4,7 @@ An object that is written is soon written again: a Job, its Workload and its pod
 Writes never modify a tree; they share its unchanged parts.
 """
 
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ class RecentTrees:
     def __init__(self, limit: int = BYTES) -> None:
         self.limit = limit
         self.bytes = 0
-        self.kept: dict[Key, tuple[StoredObject, Tree]] = {}
+        self.kept: OrderedDict[Key, tuple[StoredObject, Tree]] = OrderedDict()
         """The oldest first."""
 
     def of(self, there: StoredObject) -> Tree:
@@ -42,7 +43,8 @@ class RecentTrees:
         self.kept[held.key] = held, stamped(tree, held.version)
         self.bytes += len(held.body)
         while self.bytes > self.limit:
-            self.drop(next(iter(self.kept)))
+            _, (oldest, _) = self.kept.popitem(last=False)
+            self.bytes -= len(oldest.body)
 
     def drop(self, key: Key) -> None:
         """Drop the tree of an object."""
