@@ -15,6 +15,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
@@ -102,9 +103,9 @@ class Users:
         if folder is not None:
             self.reread()
 
-    @property
+    @cached_property
     def path(self) -> Path:
-        """The path of the users file."""
+        """The path of the users file; made once, since every request looks at it."""
         assert self.folder is not None, "users that live in memory have no file"
         return self.folder / USERS
 
