@@ -33,8 +33,12 @@ class PodAdmission(Frozen):
         spec, path = found
         if old is not None and spec_in(resource.group, resource.kind, old) == found:
             return ()
-        allowed = scope(self.account(new), any=who.admin or self.may_choose(new))
-        errors = [*id_errors(spec, path, allowed), *share_errors(spec, path)]
+        anyone = who.admin or self.may_choose(new)
+        errors = id_errors(spec, path, scope(None, any=anyone))
+        if errors:
+            # Most specs name no id; only for the others the account is looked up, which asks the operating system.
+            errors = id_errors(spec, path, scope(self.account(new), any=anyone))
+        errors += share_errors(spec, path)
         if errors:
             why = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
             raise forbidden(resource, text(new, "metadata", "name"), why)
