@@ -294,7 +294,12 @@ def stages(pod: Pod) -> tuple[bool, bool, bool, int]:
 
 async def together(calls: Iterable[Awaitable[None]]) -> None:
     """Run calls concurrently; the first failure is raised when all are done, NotFound last."""
-    results = await asyncio.gather(*calls, return_exceptions=True)
+    waiting = list(calls)
+    if len(waiting) == 1:
+        # Most Jobs have one pod, and a task for it would only cost time.
+        await waiting[0]
+        return
+    results = await asyncio.gather(*waiting, return_exceptions=True)
     failures = [one for one in results if isinstance(one, BaseException)]
     if failures:
         raise next((one for one in failures if not isinstance(one, NotFoundError)), failures[0])
