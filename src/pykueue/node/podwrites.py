@@ -80,7 +80,7 @@ class PodWrites:
         )
         before = sandbox.pod.get("status")
         stored: Tree = before if isinstance(before, dict) else {}
-        news: Tree = {name: value for name, value in status.items() if bare(stored.get(name)) != bare(value)}
+        news: Tree = {name: value for name, value in status.items() if not alike(stored.get(name), value)}
         news.update({name: None for name in stored if name not in status})
         if not news:
             return None
@@ -100,6 +100,16 @@ def learn(sandbox: Sandbox, pod: Tree) -> None:
     """Keep a pod if it is newer."""
     if version(pod) > version(sandbox.pod):
         sandbox.pod = pod
+
+
+def alike(before: Json, after: Json) -> bool:
+    """Whether two values are equal, apart from empty members."""
+    # Most fields of a status are new or unchanged, or lists that grow; only the others need the longer comparison.
+    if before is None or before == after:
+        return before == after
+    if isinstance(before, list) and isinstance(after, list) and len(before) != len(after):
+        return False
+    return bare(before) == bare(after)
 
 
 def bare(value: Json) -> Json:
