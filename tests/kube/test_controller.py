@@ -86,6 +86,20 @@ async def test_as_many_are_worked_on_at_once_as_there_are_workers() -> None:
         assert await worker.said() == "-b +c"
 
 
+async def test_as_many_workers_are_woken_as_there_are_keys() -> None:
+    async with working(workers=9) as worker:
+        for key in "abc":
+            worker.controller.add(key)
+        assert len(worker.controller.idle) == 6
+        assert await worker.said() == "+a -a +b -b +c -c"
+        assert len(worker.controller.idle) == 9
+        worker.gates = {key: asyncio.Event() for key in "ab"}
+        for key in "ab":
+            worker.controller.add(key)
+        assert await worker.said() == "+a +b"
+        assert len(worker.controller.idle) == 7
+
+
 async def test_a_key_comes_after_a_while() -> None:
     async with working() as worker:
         worker.controller.add_after("late", 10)

@@ -42,6 +42,8 @@ class Controller:
         """Called after each attempt with our name, `success`, `requeue_after` or `error`, and the seconds it took."""
         self.idle: list[asyncio.Future[None]] = []
         """Workers that wait for a key."""
+        self.woken = 0
+        """Workers that were woken and have not run yet."""
         self.sooner = asyncio.Event()
         """Set when a key is due earlier than the timer."""
 
@@ -107,8 +109,10 @@ class Controller:
             try:
                 await free
             finally:
-                # A worker that was woken is no longer in the list.
-                if free in self.idle:
+                if free.done() and not free.cancelled():
+                    # It was woken, and is no longer in the list.
+                    self.woken -= 1
+                elif free in self.idle:
                     self.idle.remove(free)
 
     async def attempt(self, key: str) -> None:
@@ -161,8 +165,9 @@ class Controller:
         )
 
     def rouse(self) -> None:
-        """Wake as many idle workers as there are keys."""
-        for _ in range(min(len(self.idle), len(self.queue.ready))):
+        """Wake as many idle workers as there are keys, less those that were woken for them before."""
+        while self.idle and self.woken < len(self.queue.ready):
             free = self.idle.pop()
             if not free.done():
                 free.set_result(None)
+                self.woken += 1
