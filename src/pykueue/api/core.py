@@ -214,16 +214,23 @@ class Namespace(KubeObject):
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     """The reference to the object that controls this one."""
-    return next((one for one in metadata.owner_references if one.controller), None)
+    for one in metadata.owner_references:
+        if one.controller:
+            return one
+    return None
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether the selector matches the labels: no selector matches nothing, an empty one everything."""
     if selector is None:
         return False
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        satisfies(requirement, labels) for requirement in selector.match_expressions
-    )
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    for requirement in selector.match_expressions:  # noqa: SIM110
+        if not satisfies(requirement, labels):
+            return False
+    return True
 
 
 def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:

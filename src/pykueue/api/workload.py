@@ -314,10 +314,16 @@ class Workload(KubeObject):
 
 def condition(seen: Workload, kind: str) -> Condition | None:
     """A condition of a Workload, of any status; None if absent."""
-    return next((one for one in seen.status.conditions if one.type == kind), None)
+    for one in seen.status.conditions:
+        if one.type == kind:
+            return one
+    return None
 
 
 def held(seen: Workload, kind: str) -> Condition | None:
     """A condition of a Workload if it is true, otherwise None."""
-    found = condition(seen, kind)
-    return found if found is not None and found.status == "True" else None
+    # Written out, like `condition`: every change of a job asks for a dozen of them.
+    for one in seen.status.conditions:
+        if one.type == kind:
+            return one if one.status == "True" else None
+    return None

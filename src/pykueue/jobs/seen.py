@@ -93,17 +93,17 @@ def holds(workload: Workload, kind: str) -> bool:
 
 def reserved(workload: Workload) -> bool:
     """Whether it holds quota."""
-    return holds(workload, WorkloadCondition.QUOTA_RESERVED)
+    return held(workload, WorkloadCondition.QUOTA_RESERVED) is not None
 
 
 def admitted(workload: Workload) -> bool:
     """Whether its job may run."""
-    return holds(workload, WorkloadCondition.ADMITTED)
+    return held(workload, WorkloadCondition.ADMITTED) is not None
 
 
 def finished(workload: Workload) -> bool:
     """Whether it is finished."""
-    return holds(workload, WorkloadCondition.FINISHED)
+    return held(workload, WorkloadCondition.FINISHED) is not None
 
 
 def key_of(workload: Workload) -> str:
