@@ -346,6 +346,34 @@ def test_pods_that_contradict_their_admission_cannot_run() -> None:
     assert running_shapes(known, ()) is None
 
 
+def test_a_template_that_changes_is_looked_at_again() -> None:
+    labelled = template({"name": "a"}, tolerations=[{"key": "spot"}])
+    labelled["metadata"] = {"labels": {"job-name": "one"}}
+    relabelled: Tree = {**labelled, "metadata": {"labels": {"job-name": "another"}}}
+    other = template({"name": "a", "image": "other"}, tolerations=[{"key": "spot"}])
+    untolerant = template({"name": "a"})
+    for _ in range(2):
+        assert shape(labelled) == shape(relabelled)
+        assert shape(labelled)[0] != shape(other)[0]
+        assert shape(labelled)[0] == shape(untolerant)[0]
+        assert shape(labelled)[1] != shape(untolerant)[1]
+
+
+@pytest.mark.parametrize("raw", [b"null", b"[1]", b'"text"', b'{"spec":null}', b'{"spec":[1]}', b'{"metadata":{}}'])
+def test_a_template_without_a_spec_needs_nothing(raw: bytes) -> None:
+    assert looks(raw) == shape({})
+
+
+def test_what_pods_have_of_themselves_is_read_again_when_it_changes() -> None:
+    def running(pool: str) -> object:
+        known = workload(RESERVED, template=template({"name": "a"}, nodeSelector={"pool": pool}))
+        return running_shapes(known, injected(known, {"spot": SPOT}, Injection()))
+
+    for _ in range(2):
+        assert running("mine") is None
+        assert running("spot") is not None
+
+
 def test_another_number_of_pod_sets_is_another_shape() -> None:
     one = Shape(1, None, b"", b"")
     assert not same_shapes((one,), (one, one), tolerations=True)

@@ -13,12 +13,13 @@ from pykueue.api.labels import dns_label
 from pykueue.api.names import Annotation, Label
 from pykueue.api.pods import without_nulls
 from pykueue.api.workload import Admission, PodSetAssignment, PodSetUpdate, Workload
-from pykueue.base.struct import Frozen
+from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import QuantityError, parse_quantity
 
 CONFLICT: Final = "invalid admission check PodSetUpdate: conflict for {what}: conflict for key={key}, "
 VALUES: Final = "value1={first}, value2={second}"
 SHAPES_KEPT: Final = 512
+"""How many templates are remembered; the reconciles of a job compare the same ones again and again."""
 CONTAINER_LISTS: Final = ("containers", "initContainers")
 POD_NEEDS: Final = ("resources", "resourceClaims", "overhead", "runtimeClassName")
 """Pod-level fields that decide how much a pod requests."""
@@ -57,6 +58,15 @@ class Info(Frozen):
     node_selector: Mapping[str, str] = {}
     tolerations: tuple[Tree, ...] = ()
     gates: tuple[Tree, ...] = ()
+
+
+class Undecoded(Wire):
+    """A pod template of which only the spec is read, and that undecoded."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+SPEC: Final = msgspec.json.Decoder(Undecoded)
 
 
 class Injection(Frozen):
@@ -132,6 +142,12 @@ def info_of_template(template: Tree) -> Info:
         tolerations=trees(spec.get("tolerations")),
         gates=trees(spec.get("schedulingGates")),
     )
+
+
+@lru_cache(maxsize=SHAPES_KEPT)
+def info_of(raw: bytes) -> Info:
+    """What an undecoded template itself specifies; the result is shared and must not be changed."""
+    return info_of_template(template_tree(raw))
 
 
 def part(tree: Tree, name: str) -> Tree:
@@ -365,10 +381,11 @@ def running_shapes(workload: Workload, infos: Sequence[Info]) -> tuple[Shape, ..
         info = given.get(one.name)
         if info is None:
             return None
-        has = info_of_template(template_tree(one.template))
+        raw = bytes(one.template)
+        has = info_of(raw)
         if conflict_of(has, info):
             return None
-        needs, _ = looks(bytes(one.template))
+        needs, _ = looks(raw)
         count = info.count if partial and one.min_count is not None else one.count
         both = has.tolerations + added(has.tolerations, info.tolerations, same_toleration)
         found.append(Shape(count, one.min_count, needs, tolerations_text(both)))
@@ -384,11 +401,19 @@ def same_shapes(first: Sequence[Shape], second: Sequence[Shape], *, tolerations:
     )
 
 
-@lru_cache(maxsize=SHAPES_KEPT)
 def looks(raw: bytes) -> tuple[bytes, bytes]:
     """What the pods of a template need, and their tolerations, each in normal form."""
-    template = sanitized(template_tree(raw))
-    spec = part(template, "spec")
+    try:
+        spec = bytes(SPEC.decode(raw).spec)
+    except msgspec.ValidationError:
+        spec = b"{}"
+    return looks_of_spec(spec)
+
+
+@lru_cache(maxsize=SHAPES_KEPT)
+def looks_of_spec(raw: bytes) -> tuple[bytes, bytes]:
+    """The same by the spec of a template: its labels are other ones for each job, while many jobs share a spec."""
+    spec = part(sanitized({"spec": template_tree(raw)}), "spec")
     needs: list[Json] = [[plain_container(one) for one in trees(spec.get(name))] for name in CONTAINER_LISTS]
     needs.append({name: plain(spec.get(name), name) or None for name in POD_NEEDS})
     return spelled(needs), tolerations_text(trees(spec.get("tolerations")))
