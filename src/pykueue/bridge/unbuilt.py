@@ -4,7 +4,7 @@ Settings of the Configuration are in `api/config/unbuilt.py`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -19,6 +19,7 @@ ELASTIC: Final = "elastic jobs are not supported yet"
 CONCURRENT: Final = "concurrent admission is not supported yet"
 MULTIKUEUE: Final = "sending workloads to other clusters, MultiKueue, is not supported yet"
 DEVICES: Final = "dynamic resource allocation is not supported yet; request the device as an extended resource instead"
+NUMBER: Final = (int, float)
 STEP: Final = re.compile(r"\[\]|\[[^]]+\]|[A-Za-z]+")
 """One step of a path."""
 
@@ -117,8 +118,11 @@ class Branch(Frozen):
     """Rows with a common beginning of their paths, so that an absent field is looked up once."""
 
     row: Row | None = None
-    branches: tuple[tuple[str, "Branch"], ...] = ()
-    """By the next step: the name of a field, `[key]` for an entry of a map, `[]` for each item of a list."""
+    branches: tuple[tuple[str, str, "Branch"], ...] = ()
+    """By the next step: the name of a field, `[key]` for an entry of a map, `[]` for each item of a list.
+
+    The name of the field or the key stands after the step.
+    """
 
 
 def grown(rows: Mapping[tuple[str, ...], Row]) -> Branch:
@@ -127,7 +131,7 @@ def grown(rows: Mapping[tuple[str, ...], Row]) -> Branch:
     for steps, row in rows.items():
         if steps:
             below.setdefault(steps[0], {})[steps[1:]] = row
-    return Branch(rows.get(()), tuple((step, grown(rest)) for step, rest in below.items()))
+    return Branch(rows.get(()), tuple((step, step.strip("[]"), grown(rest)) for step, rest in below.items()))
 
 
 def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
@@ -139,6 +143,7 @@ def branches(table: Mapping[str, Mapping[str, Row]]) -> Mapping[str, Branch]:
 
 
 UNBUILT_BRANCHES: Final = branches(UNBUILT)
+NO_ROWS: Final = Branch()
 IDLE_BRANCHES: Final = branches(IDLE_WITHOUT_SHARING)
 
 
@@ -147,7 +152,7 @@ def unbuilt(kind: str, thing: object) -> tuple[str, ...]:
 
     The object may be a view or a JSON tree.
     """
-    return tuple(applied(UNBUILT_BRANCHES.get(kind, Branch()), thing))
+    return tuple(applied(UNBUILT_BRANCHES.get(kind, NO_ROWS), thing))
 
 
 def idle(kind: str, thing: object, *, fair_sharing: bool, past_use: bool) -> tuple[str, ...]:
@@ -171,27 +176,29 @@ def idle(kind: str, thing: object, *, fair_sharing: bool, past_use: bool) -> tup
     return (*found, f"{annotated(Annotation.ADMISSION_MODE)}: {note}") if note else found
 
 
-def applied(branch: Branch, thing: object, place: str = "") -> Iterator[str]:
+def applied(branch: Branch, thing: object, place: str = "") -> list[str]:
     """The sentences of the rows that apply to a value at this path."""
     row = branch.row
+    said: list[str] = []
     if row is not None and (row.only is None or thing == row.only):
-        yield f"{place}: {row.sentence}"
-    for step, below in branch.branches:
-        if step == "[]":
+        said.append(f"{place}: {row.sentence}")
+    for step, name, below in branch.branches:
+        if not name:
             for index, item in enumerate(thing if isinstance(thing, list | tuple) else ()):
-                yield from applied(below, item, f"{place}[{index}]")
+                said += applied(below, item, f"{place}[{index}]")
             continue
-        found = member(thing, step.strip("[]"))
+        found = member(thing, name)
         # An absent or empty value asks for nothing; a number or a boolean may.
-        if found or isinstance(found, int | float):
-            yield from applied(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
+        if found or isinstance(found, NUMBER):
+            said += applied(below, found, f"{place}{step}" if step[0] == "[" or not place else f"{place}.{step}")
+    return said
 
 
 def member(thing: object, name: str) -> object:
     """The member of a map or a view with this wire name."""
     if isinstance(thing, msgspec.Struct):
-        fields = fields_of(type(thing))
-        return getattr(thing, fields[name]) if name in fields else None
+        field = fields_of(type(thing)).get(name)
+        return None if field is None else getattr(thing, field)
     return thing.get(name) if isinstance(thing, OBJECT) else None
 
 
