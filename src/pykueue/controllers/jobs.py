@@ -369,6 +369,8 @@ class Reconciler:
 
     def send_events(self, key: str, seen: JobInput, actions: Actions) -> None:
         """Send Events that belong to no write, unless they were sent last time."""
+        if not actions and key not in self.sent:
+            return
         notices = tuple(one.notice for one in actions if isinstance(one, SendEvent))
         before = self.sent.get(key, frozenset())
         self.writes.send_events(seen, *(one for one in notices if one not in before))
@@ -401,10 +403,11 @@ def owner_uids(job: JobView) -> Iterable[str]:
 
 async def planned(seen: JobInput, now: Instant) -> Actions:
     """The plan; very large pod templates are handled in a thread."""
-    templates = [one.template for workload in seen.workloads for one in workload.spec.pod_sets]
-    if isinstance(seen.job, JobView):
-        templates.append(seen.job.spec.template)
-    if sum(memoryview(one).nbytes for one in templates) <= LARGE_BYTES:
+    size = memoryview(seen.job.spec.template).nbytes if isinstance(seen.job, JobView) else 0
+    for workload in seen.workloads:
+        for one in workload.spec.pod_sets:
+            size += memoryview(one.template).nbytes
+    if size <= LARGE_BYTES:
         return plan(seen, now)
     # Flavors may change meanwhile.
     settled = msgspec.structs.replace(seen, flavors=dict(seen.flavors))

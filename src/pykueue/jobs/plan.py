@@ -5,6 +5,7 @@ to the job. Every action changes something that the next pass sees, so a pass th
 completed by the next one.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from pykueue.api.core import Condition, controller_of
@@ -97,7 +98,7 @@ def plan(seen: JobInput, now: Instant) -> Actions:
     if owners.top is not None:
         return child(seen, job, owners.top)
     held = dependencies(seen, job, now)
-    if any(isinstance(one, PatchJob) for one in held):
+    if held and any(isinstance(one, PatchJob) for one in held):
         return held
     if name := prebuilt_name(job.metadata, annotations=seen.rules.prebuilt_annotations):
         return (*held, *with_prebuilt(seen, job, name, now))
@@ -152,10 +153,16 @@ def with_prebuilt(seen: JobInput, job: Described, name: str, now: Instant) -> Ac
 
 def with_own(seen: JobInput, job: Described, now: Instant) -> Actions:
     """The job has one Workload of our making: keep the one that matches, and delete the others."""
-    found = sorted(seen.workloads, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
+    found: Sequence[Workload] = seen.workloads
+    if len(found) > 1:
+        found = sorted(found, key=lambda one: (not reserved(one), one.metadata.creation_timestamp or "", one.name))
     over = seen.kind.finished(job) is not None
     # What a finished job asked for no longer matters.
-    match = next((one for one in found if (owned(job, one) if over else equivalent(seen, job, one))), None)
+    match: Workload | None = None
+    for one in found:
+        if owned(job, one) if over else equivalent(seen, job, one):
+            match = one
+            break
     extra = [one for one in found if one is not match]
     if match is None and not over and not seen.kind.suspended(job):
         only = extra[0] if len(extra) == 1 else None

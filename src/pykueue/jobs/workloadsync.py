@@ -157,7 +157,7 @@ def owner_of(seen: JobInput, job: Described) -> Tree:
 def reclaimed(seen: JobInput, job: Described, workload: Workload) -> Actions:
     """Write the reclaimable pods; while quota is held, their number never decreases."""
     found = seen.kind.reclaimable(job) if seen.rules.reclaimable else None
-    if found is None:
+    if found is None or not (found or workload.status.reclaimable_pods):
         return NOTHING
     sizes = {one.name: one.count for one in workload.spec.pod_sets}
     wanted = {name: min(count, sizes[name]) for name, count in found.items() if name in sizes}
