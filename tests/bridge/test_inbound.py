@@ -101,6 +101,55 @@ def test_a_local_queue_has_a_weight_and_its_stored_past_use() -> None:
     assert (plain.weight, plain.consumed, plain.last_update) == (1.0, (), None)
 
 
+METADATA = (
+    b"",
+    b"null",
+    b"{}",
+    b"3",
+    b'{"labels":{"a":"b"}}',
+    b'{"labels":{"a":1}}',
+    b'{"creationTimestamp":null}',
+    b'{"annotations":null}',
+    b'{"annotations":{"a":null}}',
+    b'{"annotations":{"a":"b"}}',
+    b'{"annotations":{"kueue.x-k8s.io/podset-required-topology":"x"}}',
+    b"[",
+)
+SPECS = (
+    b"",
+    b"null",
+    b"{}",
+    b"3",
+    b'{"containers":null}',
+    b'{"containers":3}',
+    b'{"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}',
+    b'{"containers":[{"name":"a","resources":{"requests":{"cpu":"x"}}}]}',
+    b'{"containers":[{"name":"a","resources":{"claims":[{"name":"x"}]}}]}',
+    b'{"resourceClaims":[{"name":"c"}]}',
+    b"{",
+)
+
+
+@pytest.mark.parametrize("metadata", METADATA)
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_template_is_read_apart_as_it_is_as_a_whole(metadata: bytes, spec: bytes) -> None:
+    around = inbound.Surroundings()
+    parts = [b'"%b":%b' % one for one in ((b"metadata", metadata), (b"spec", spec)) if one[1]]
+    for raw in (b"{%b}" % b",".join(parts), b"{%b}" % b",".join(reversed(parts)), metadata, spec):
+        assert inbound.read_template(raw, around) == inbound.read_bare_template(raw, around)
+
+
+def test_workloads_that_differ_in_labels_only_share_what_is_read() -> None:
+    around = inbound.Surroundings()
+    first, second = (
+        inbound.read_template(b'{"metadata":{"labels":{"job-name":"%b"}},"spec":{"priority":1}}' % name, around)
+        for name in (b"a", b"b")
+    )
+    assert first is second
+    assert inbound.read_template(b'{"spec":{"priority":2}}', around) != first
+    assert inbound.read_template(b'{"spec":{"priority":1}}', inbound.Surroundings()) is not first
+
+
 def test_a_workload_says_all_that_is_not_built() -> None:
     found = inbound.workload(workload(clusterName="far"))
     assert [one.split(": ")[0] for one in found.unbuilt.split("; ") if ": " in one] == [

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from pykueue.api import checks as api_checks
@@ -11,10 +12,10 @@ from pykueue.api import core, kueue
 from pykueue.api import workload as api_workload
 from pykueue.api.labels import qualified_name
 from pykueue.api.names import USAGE_BASED, Annotation, Label, WorkloadCondition
-from pykueue.api.pods import LimitRange, PodSpec, RuntimeClass, TemplateError, decode_template
+from pykueue.api.pods import LimitRange, PodSpec, PodTemplate, RuntimeClass, TemplateError, decode_template
 from pykueue.api.rules.rule import Context
 from pykueue.api.rules.workload_spec import boost_is_number, boost_not_empty
-from pykueue.base.struct import Frozen
+from pykueue.base.struct import Frozen, Wire
 from pykueue.base.units import NANO, Instant, QuantityError, Seconds, amount_of, parse_instant, parse_quantity
 from pykueue.bridge.limits import adjusted, problem
 from pykueue.bridge.requests import ResourceConfig, counted, pod_requests
@@ -415,9 +416,31 @@ class TemplateReading(Frozen):
     """Why it cannot be read."""
 
 
-@lru_cache(maxsize=TEMPLATES_MAX)
+class TemplateParts(Wire):
+    """A pod template with its spec undecoded."""
+
+    metadata: core.ObjectMeta = core.ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+TEMPLATE: Final = msgspec.json.Decoder(TemplateParts)
+
+
 def read_template(raw: bytes, around: Surroundings) -> TemplateReading:
-    """What a pod template asks for; many workloads have the same template."""
+    """What a pod template asks for. The spec is read apart: many workloads have the same, but labels of their own."""
+    try:
+        parts = TEMPLATE.decode(raw)
+    except (ValueError, RecursionError):
+        return read_bare_template(raw, around)
+    found = read_bare_template(b'{"spec":%b}' % bytes(parts.spec), around)
+    if found.trouble or not parts.metadata.annotations:
+        return found
+    return replace(found, beyond=(*unbuilt("PodTemplate", PodTemplate(parts.metadata)), *found.beyond))
+
+
+@lru_cache(maxsize=TEMPLATES_MAX)
+def read_bare_template(raw: bytes, around: Surroundings) -> TemplateReading:
+    """What a pod template with nothing but a spec asks for, or an invalid one."""
     try:
         template = decode_template(raw)
         spec = adjusted(template.spec, around.limit_ranges, around.runtime_classes)
