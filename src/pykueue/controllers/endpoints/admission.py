@@ -83,7 +83,8 @@ class Admission:
         self, *informers: Informer[Namespace] | Informer[LocalQueue] | Informer[WorkloadPriorityClass]
     ) -> None:
         """Wait until these kinds are listed, except those that cannot be listed at all."""
-        if all(one.synced.is_set() for one in informers):
+        if all(one.trouble or one.synced.is_set() for one in informers):
+            # So it is after the start, when a timer for each request would be in vain.
             return
         try:
             async with timeout(WAIT_SECONDS):
