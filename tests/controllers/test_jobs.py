@@ -408,6 +408,25 @@ async def test_a_workload_that_the_informer_has_not_seen_yet_is_no_reason_to_sto
         assert place.seen()["spec"]["suspend"] is False
 
 
+async def test_after_a_conflict_a_job_waits_for_the_news_but_not_forever() -> None:
+    place, news = Place(), asyncio.Event()
+    place.job()
+
+    def edit(what: str) -> None:
+        if what.startswith("patch jobs") and place.store.lag is None:
+            place.store.lag = news
+            place.store.put(JOBS, "train", TEAM, metadata={"annotations": {"edited": "just now"}})
+
+    place.store.before = edit
+    async with place.manager():
+        for tries in (1, 2):
+            await place.clock.advance(0.9)
+            assert place.store.calls.count("patch jobs train") == tries
+        news.set()
+        await settle()
+        assert not place.seen()["spec"]["suspend"]
+
+
 async def test_a_prebuilt_workload_is_waited_for_and_taken() -> None:
     place = Place()
     place.job(labels={"kueue.x-k8s.io/prebuilt-workload-name": "made"})

@@ -45,7 +45,7 @@ from pykueue.jobs.workload import Classes, prebuilt_name
 from pykueue.jobs.workloadsync import new_name
 from pykueue.kube.controller import Controller
 from pykueue.kube.informer import Change, Informer
-from pykueue.kube.port import JOBS, WORKLOADS, NotFoundError, RejectedError, Resource
+from pykueue.kube.port import JOBS, WORKLOADS, ConflictError, NotFoundError, RejectedError, Resource
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -265,6 +265,11 @@ class Reconciler:
                         name = self.controller.name
                         LOG.warning("%s: write refused error=%.1000s", name, error, extra={"object": key})
                         return REJECTED_SECONDS
+                    except ConflictError as error:
+                        # What has changed triggers the next pass as soon as the informers show it, if they did not do
+                        # so by now. A write before that would be refused, too.
+                        LOG.debug("%s: write conflicts error=%s", self.controller.name, error, extra={"object": key})
+                        return min([*again, NEWS_SECONDS])
         return min(again, default=None)
 
     def remember(self, key: str, seen: JobInput, action: Write) -> None:
