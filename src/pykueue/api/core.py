@@ -227,10 +227,8 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     for key, value in selector.match_labels.items():
         if labels.get(key) != value:
             return False
-    for requirement in selector.match_expressions:  # noqa: SIM110
-        if not satisfies(requirement, labels):
-            return False
-    return True
+    expressions = selector.match_expressions
+    return not expressions or all(satisfies(requirement, labels) for requirement in expressions)
 
 
 def satisfies(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
