@@ -114,8 +114,8 @@ class Recorder:
         self.kube = kube
         self.clock = clock
         self.instance = instance
-        self.waiting: dict[Key, EventSeries] = {}
-        """The buffer, first in, first out."""
+        self.waiting: OrderedDict[Key, EventSeries] = OrderedDict()
+        """The buffer, first in, first out; the first key of a plain dictionary is behind all that were taken before."""
         self.waiting_bytes = 0
         self.recent: OrderedDict[Key, EventSeries] = OrderedDict()
         """Events that a repetition would continue, the latest last."""
@@ -198,7 +198,7 @@ class Recorder:
 
     def take_first(self) -> EventSeries:
         """Take the Event that has waited longest."""
-        series = self.waiting.pop(next(iter(self.waiting)))
+        _, series = self.waiting.popitem(last=False)
         self.waiting_bytes -= series.size
         return series
 
