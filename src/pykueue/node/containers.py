@@ -60,6 +60,7 @@ class Container:
         """How often in a row it could not be started."""
         self.held = 0
         """The number of failures for which its back-off was reported."""
+        self.probes = probes_of(spec)
         self.probed: dict[str, bool] = {}
         """The results of its probes."""
         self.tasks: list[asyncio.Task[None]] = []
@@ -150,9 +151,8 @@ class Container:
         else:
             state = self.waiting
         running = isinstance(state, Running)
-        asked = probes_of(self.spec)
-        started = running and ("startup" not in asked or self.probed.get("startup", False))
-        ready = started and ("readiness" not in asked or self.probed.get("readiness", False))
+        started = running and ("startup" not in self.probes or self.probed.get("startup", False))
+        ready = started and ("readiness" not in self.probes or self.probed.get("readiness", False))
         return ContainerStatus(state, self.last, self.number, ready, started, self.key)
 
     def restore(self, folder: Path, boot: str, now: Instant, date: Dating = written) -> None:

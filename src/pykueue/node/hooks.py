@@ -18,7 +18,7 @@ from pykueue.kube.port import JOBS, KubeError
 from pykueue.node.containers import Container, Sandbox
 from pykueue.node.podplan import grace_seconds, label
 from pykueue.node.prepare import JOB_NAME, NoRoomError, StartBuilder, StartFailure
-from pykueue.node.probes import Answer, Kind, Prober, ask, http, port_of, probes_of, within
+from pykueue.node.probes import Answer, Kind, Prober, ask, http, port_of, within
 from pykueue.node.setup.containerruntime import Runtime, container_name, remove_argv
 from pykueue.node.setup.environment import strings
 from pykueue.node.setup.volumes import VolumeError
@@ -56,8 +56,7 @@ class ContainerLifecycle:
         """Start the postStart hook and the probes of a running container."""
         if has(container.spec, "lifecycle", "postStart") and not container.adopted:
             container.tasks.append(asyncio.create_task(self.after_start(sandbox, container)))
-        asked = probes_of(container.spec)
-        if "startup" in asked:
+        if "startup" in container.probes:
             self.probe(sandbox, container, "startup")
         else:
             self.probe_started(sandbox, container)
@@ -66,12 +65,12 @@ class ContainerLifecycle:
         """Start the probes of a container that has started."""
         kinds: tuple[Kind, ...] = ("readiness", "liveness")
         for kind in kinds:
-            if kind in probes_of(container.spec):
+            if kind in container.probes:
                 self.probe(sandbox, container, kind)
 
     def probe(self, sandbox: Sandbox, container: Container, kind: Kind) -> None:
         """Start one probe."""
-        probe = probes_of(container.spec)[kind]
+        probe = container.probes[kind]
 
         async def once() -> Answer:
             async def run(command: tuple[str, ...], seconds: float) -> Outcome:
