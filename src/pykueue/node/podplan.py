@@ -7,6 +7,7 @@ from pykueue.api.core import Tree
 from pykueue.api.trees import text, whole
 from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Moment, Seconds, after, parse_instant
+from pykueue.kube.port import Ref
 from pykueue.node.podstatus import (
     BACK_OFF,
     FRESH,
@@ -76,6 +77,12 @@ def label(pod: Tree) -> str:
     """A pod as the kubelet's messages name it."""
     meta = [text(pod, "metadata", field) for field in ("name", "namespace", "uid")]
     return f"{meta[0]}_{meta[1]}({meta[2]})"
+
+
+def reference(pod: Tree) -> Ref:
+    """A pod as its Events refer to it."""
+    meta = pod.get("metadata")
+    return Ref("v1", "Pod", *(text(meta, name) for name in ("namespace", "name", "uid", "resourceVersion")))
 
 
 def steps(pod: Tree, containers: Mapping[str, ContainerStatus], failures: Mapping[str, int], now: Instant) -> Steps:

@@ -22,7 +22,7 @@ from pykueue.base.struct import Frozen
 from pykueue.base.units import MICROS, Instant, Moment
 from pykueue.kube.controller import Controller
 from pykueue.kube.notices import Notice, Tell
-from pykueue.kube.port import Kube, Ref
+from pykueue.kube.port import Kube
 from pykueue.node import attempts
 from pykueue.node.cleanup import Cleaner
 from pykueue.node.containerlogs import ContainerLogs, last_output
@@ -30,7 +30,7 @@ from pykueue.node.containers import KEPT, Container, Ending, Sandbox
 from pykueue.node.execs import Execs
 from pykueue.node.hooks import ContainerLifecycle
 from pykueue.node.machine import Machine, NodeRegistration, kept_name
-from pykueue.node.podplan import deadline, grace_seconds, kill_due, label, steps, until
+from pykueue.node.podplan import deadline, grace_seconds, kill_due, label, reference, steps, until
 from pykueue.node.podstatus import Waiting, final_phase, phase_of
 from pykueue.node.podwatch import PodWatch
 from pykueue.node.podwrites import REPORTER, PodWrites, learn
@@ -495,8 +495,6 @@ class Runner:
 
     def event(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Report an event of a pod."""
-        about = Ref(
-            "v1", "Pod", *(text(pod, "metadata", one) for one in ("namespace", "name", "uid", "resourceVersion"))
-        )
+        about = reference(pod)
         if about.name:
             self.notify(Notice(about, reason, note, REPORTER, warning))
