@@ -265,7 +265,7 @@ async def test_among_many_new_jobs_one_has_longer_until_its_pods_are_called_not_
         await place.clock.advance(2)
         assert len(place.workloads()) == 60
         assert told() == 51
-        await place.clock.advance(4)
+        await place.clock.advance(14)
         assert told() == 60
 
 

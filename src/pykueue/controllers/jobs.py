@@ -58,7 +58,7 @@ NEWS_SECONDS: Final = 1.0
 """When to look again if an informer was behind, in case it stays behind."""
 FRESH: Final = 1 * MICROS
 """How long a new Workload is left to the scheduler's first write, and its pods have to become ready."""
-FRESH_CROWD: Final = 5 * MICROS
+FRESH_CROWD: Final = 15 * MICROS
 """The same while many jobs arrive: each then takes longer to start."""
 CROWD: Final = 50
 """More new jobs than this are many."""

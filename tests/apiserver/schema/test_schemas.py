@@ -7,6 +7,7 @@ import pytest
 
 from pykueue.api.trees import member
 from pykueue.apiserver.schema.godecoder import unconvertible, unreadable
+from pykueue.apiserver.schema.jsonpatch import merge_patch
 from pykueue.apiserver.schema.schemas import (
     Schema,
     builtin,
@@ -117,6 +118,30 @@ def test_nothing_is_copied_that_needs_no_change() -> None:
     tree: Tree = {"metadata": {}, "spec": {"a": [{"b": "x"}]}}
     assert pruned(other, tree) is tree
     assert defaulted(other, tree) is tree
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"spec": {"suspend": False}}, id="a scalar"),
+        pytest.param({"spec": {"template": {"metadata": {"labels": {"a": "b"}, "odd": 1}}}}, id="a map"),
+        pytest.param({"spec": {"template": {"spec": {"nodeSelector": {}, "odd": 1}}}}, id="what is dropped"),
+        pytest.param({"spec": {"template": {"spec": {"containers": [{"name": "b"}]}}}}, id="a list"),
+        pytest.param({"spec": {"template": {"spec": {"volumes": None}}}}, id="removed"),
+        pytest.param({"spec": {"template": None}, "status": {"active": 1, "odd": 2}}, id="removed and added"),
+        pytest.param({"spec": None}, id="a member"),
+    ],
+)
+def test_parts_of_a_stored_object_are_not_completed_again(patch: Tree) -> None:
+    schema = known("batch/v1", "Job")
+    containers = [{"name": "a", "resources": {"requests": {"cpu": "1000m"}}}]
+    volumes = [{"name": "v", "emptyDir": {}}]
+    body = job(suspend=True, template={"spec": {"containers": containers, "volumes": volumes}})
+    stored = defaulted(schema, pruned(schema, body))
+    new = merge_patch(stored, patch)
+    whole = defaulted(schema, pruned(schema, copy.deepcopy(new)))
+    assert defaulted(schema, pruned(schema, new, stored), stored) == whole
+    assert pruned(schema, stored, stored) is stored
 
 
 def test_parts_that_an_object_always_has_are_filled_in() -> None:

@@ -26,14 +26,15 @@ from pykueue.apiserver.schema.schemas import Schema, defaulted, errors, iter_err
 from pykueue.apiserver.wire.statuserrors import ERRORS_MAX
 
 
-def complete(served: Served, tree: Tree, *, applied: bool = False) -> Tree:
+def complete(served: Served, tree: Tree, *, applied: bool = False, known: Tree | None = None) -> Tree:
     """The object without unknown fields and with all defaults, in the served version.
 
-    The result of an apply to a custom kind has no unknown fields, and keeps fields that became null.
+    The result of an apply to a custom kind has no unknown fields, and keeps fields that became null. Parts that are
+    shared with `known`, which is complete, are not completed again.
     """
     schema, original, strategy = served.schema, tree, served.strategy
     if schema is not None:
-        tree = defaulted(schema, tree if applied and served.custom else pruned(schema, tree))
+        tree = defaulted(schema, tree if applied and served.custom else pruned(schema, tree, known), known)
         tree = strategy.restore_pruned(tree, original)
     tree = strategy.complete_status(strategy.default(tree))
     told = meta(original).get("managedFields")

@@ -35,6 +35,8 @@ from pykueue.base.units import canonical, format_instant, micro_time, parse_inst
 
 FOLDER: Final = files("pykueue.apiserver.schema") / "openapi"
 INDEX: Final = "index"
+NOTHING: Final[Tree] = {}
+"""An object without fields; never modified."""
 
 
 class Schema:
@@ -173,18 +175,20 @@ def unknown_in(node: SchemaNode, value: Json, path: str) -> Iterator[str]:
             yield from unknown_in(node.items, inner, f"{path}[{number}]")
 
 
-def pruned(schema: Schema, tree: Tree) -> Tree:
+def pruned(schema: Schema, tree: Tree, known: Tree | None = None) -> Tree:
     """The tree as the server stores it: without unknown fields and meaningless nulls.
 
     Built-in kinds also lose empty lists and maps, which their encoder omits, and get quantities and times in canonical
-    form. Unchanged parts are shared.
+    form. Unchanged parts are shared; those shared with `known`, a tree that is stored, are skipped.
     """
-    kept = decoded(schema.node, tree) if schema.native else structural(schema.node, tree)
+    kept = decoded(schema.node, tree, known) if schema.native else structural(schema.node, tree)
     return kept if isinstance(kept, dict) else {}
 
 
-def decoded(node: SchemaNode, value: Json) -> Json:
+def decoded(node: SchemaNode, value: Json, known: Json = None) -> Json:
     """A value of a built-in kind after decoding and encoding."""
+    if value is known:
+        return value
     if isinstance(value, list):
         if not node.is_list:
             return value
@@ -195,10 +199,10 @@ def decoded(node: SchemaNode, value: Json) -> Json:
         return value
     if not node.fields:
         return decoded_map(node, value)
-    made = value
+    made, before = value, known if isinstance(known, dict) else NOTHING
     for name, inner in value.items():
         below = node.fields.get(name)
-        new = decoded(below, inner) if below is not None and inner is not None else inner
+        new = decoded(below, inner, before.get(name)) if below is not None and inner is not None else inner
         gone = below is None or new is None or (not new and name not in node.required and is_collection(below, new))
         if gone or new is not inner:
             if made is value:
@@ -278,15 +282,15 @@ def each(node: SchemaNode, value: list[Json], change: Callable[[SchemaNode, Json
     return made if any(map(is_not, made, value)) else value
 
 
-def defaulted(schema: Schema, tree: Tree) -> Tree:
-    """The tree with the schema's defaults for absent fields of present objects; shares unchanged parts."""
-    kept = filled_native(schema.node, tree) if schema.native else filled(schema.node, tree)
+def defaulted(schema: Schema, tree: Tree, known: Tree | None = None) -> Tree:
+    """The tree with the schema's defaults for absent fields of present objects; shares and skips parts as `pruned`."""
+    kept = (filled_native if schema.native else filled)(schema.node, tree, known)
     return kept if isinstance(kept, dict) else tree
 
 
-def filled(node: SchemaNode, value: Json) -> Json:
+def filled(node: SchemaNode, value: Json, known: Json = None) -> Json:
     """A value of a custom kind with the defaults of its schema."""
-    if node is DEDUCED or node is UNTYPED:
+    if value is known or node is DEDUCED or node is UNTYPED:
         return value
     if isinstance(value, list):
         return each(node, value, filled) if node.is_list else value
@@ -296,11 +300,13 @@ def filled(node: SchemaNode, value: Json) -> Json:
     for name, default in node.defaults.items():
         if value.get(name) is None and not (name in value and node.fields[name].nullable):
             missing[name] = default
-    return filled_fields(node, value, missing, filled)
+    return filled_fields(node, value, known, missing, filled)
 
 
-def filled_native(node: SchemaNode, value: Json) -> Json:
+def filled_native(node: SchemaNode, value: Json, known: Json = None) -> Json:
     """A value of a built-in kind with the fields that are always written, and its schema's defaults."""
+    if value is known:
+        return value
     if isinstance(value, list):
         return each(node, value, filled_native) if node.is_list else value
     if not isinstance(value, dict) or not node.is_map:
@@ -309,21 +315,23 @@ def filled_native(node: SchemaNode, value: Json) -> Json:
     for name, default in node.defaults.items():
         if value.get(name) is None and (default or always(node, name)):
             missing[name] = default
-    return filled_fields(node, value, missing, filled_native)
+    return filled_fields(node, value, known, missing, filled_native)
 
 
-def filled_fields(node: SchemaNode, value: Tree, missing: Tree, fill: Callable[[SchemaNode, Json], Json]) -> Tree:
+def filled_fields(
+    node: SchemaNode, value: Tree, known: Json, missing: Tree, fill: Callable[[SchemaNode, Json, Json], Json]
+) -> Tree:
     """An object with the defaults of missing fields and within each field."""
-    known, element = node.fields, node.element
-    made = value
+    fields, element = node.fields, node.element
+    made, before = value, known if isinstance(known, dict) else NOTHING
     if missing:
         made = dict(value)
         for name, default in missing.items():
-            made[name] = fill(known[name], msgspec.json.decode(msgspec.json.encode(default)))
+            made[name] = fill(fields[name], msgspec.json.decode(msgspec.json.encode(default)), None)
     for name, inner in value.items():
         if isinstance(inner, dict | list):
-            below = known.get(name) or element
-            if below is not None and (new := fill(below, inner)) is not inner:
+            below = fields.get(name) or element
+            if below is not None and (new := fill(below, inner, before.get(name))) is not inner:
                 if made is value:
                     made = dict(value)
                 made[name] = new

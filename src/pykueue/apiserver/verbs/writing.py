@@ -264,7 +264,7 @@ class Writing:
         if subresource in ("status", "binding"):
             return served.strategy.complete_status(new)
         untouched = all(new.get(name) is value for name, value in live.items() if name != "metadata")
-        return new if untouched and len(new) == len(live) else lifecycle.complete(served, new)
+        return new if untouched and len(new) == len(live) else lifecycle.complete(served, new, known=live)
 
     async def apply_new(self, served: Served, change: Patching, key: Key, terms: Terms, large: bool) -> StoredObject:
         """Create an object by an apply; the stored object."""
