@@ -1,5 +1,6 @@
 """Is a job's notification command run at its start and end, as the job's user, and never in the job's way?"""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -108,3 +109,20 @@ async def test_it_has_the_rights_and_limits_of_the_job(tmp_path: Path) -> None:
         start(watched, "exit 0", ("sh", "-c", note, str(said)), account=account, rlimits=((7, 64),))
         await watched.over()
         assert await lines(said, 2) == [f"started {NOBODY} 64 0", f"ended {NOBODY} 64 0"]
+
+
+async def test_a_job_that_notifies_counts_as_started_once_it_runs(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+
+        def pipes() -> set[str]:
+            folder = f"/proc/{watched.spawner.pid}/fd"
+            found = set()
+            for name in os.listdir(folder):
+                with contextlib.suppress(FileNotFoundError):
+                    found.add(os.readlink(f"{folder}/{name}"))
+            return {one for one in found if one.startswith("pipe:")}
+
+        start(watched, "sleep 100", ("sleep", "100"))
+        await watched.running()
+        # The fork server keeps the pipe of a start until nobody has its other end open, and one for signals.
+        assert await soon_async(lambda: len(pipes()) == 1)

@@ -58,7 +58,7 @@ class Log:
         found = self.changes[place : place + AT_ONCE]
         total = 0
         for count, change in enumerate(found, 1):
-            total += len(change.body) + len(change.before or b"") + OVERHEAD
+            total += size(change)
             if total >= AT_ONCE_BYTES:
                 return found[:count]
         return found

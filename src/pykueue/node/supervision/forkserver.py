@@ -162,15 +162,18 @@ class ForkServer:
                 self.in_child(request, begins)
             self.children[pid] = str(request["key"])
             if done >= 0:
-                self.begin_notifier(request, pid, done, open_end)
+                self.begin_notifier(request, pid, done, (open_end, begins))
         finally:
             for fd in (done, open_end):
                 if fd >= 0:
                     os.close(fd)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
-    def begin_notifier(self, request: Request, supervisor: int, done: int, open_end: int) -> None:
-        """Fork the process that notifies about an attempt; if that fails, the job runs without."""
+    def begin_notifier(self, request: Request, supervisor: int, done: int, ends: tuple[int, int]) -> None:
+        """Fork the process that notifies about an attempt; if that fails, the job runs without.
+
+        It closes the ends of pipes by which the supervisor is followed.
+        """
         with contextlib.suppress(OSError):
             if pid := os.fork():
                 self.cleaners.add(pid)
@@ -178,8 +181,9 @@ class ForkServer:
             try:
                 signal.set_wakeup_fd(-1)
                 self.control.close()
-                os.close(self.lock)
-                os.close(open_end)
+                for fd in (self.lock, *ends, *self.starting):
+                    if fd >= 0:
+                        os.close(fd)
                 os.setsid()
                 Notifier(request, self.boot, self.notices, supervisor, done).run()
             finally:
