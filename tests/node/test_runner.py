@@ -496,6 +496,24 @@ async def test_the_fork_server_may_die(tmp_path: Path) -> None:
         assert (tmp_path / "count").read_text() == "x\n" * 5
 
 
+async def test_a_pod_that_is_deleted_before_its_turn_never_starts(tmp_path: Path) -> None:
+    async with host(tmp_path) as on:
+        server = on.runner.spawner.server
+        assert server is not None
+        server.send_signal(signal.SIGSTOP)
+        try:
+            for name in ("p", "q"):
+                await on.pod(name, shell(f"echo {name} >> {tmp_path}/ran"))
+            await on.until(lambda: [one.asked for one in on.runner.alive()] == [True, True])
+            await on.api.delete(PODS, "p", "default")
+            await on.until(lambda: any(one.kill_at is not None for one in on.runner.alive()))
+        finally:
+            server.send_signal(signal.SIGCONT)
+        await on.phase("q", "Succeeded")
+        await on.until(lambda: on.stored("p") is None)
+        assert (tmp_path / "ran").read_text() == "q\n"
+
+
 async def test_news_that_were_not_heard_are_read(tmp_path: Path) -> None:
     async with host(tmp_path) as on:
         deaf = on.runner.spawner

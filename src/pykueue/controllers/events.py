@@ -115,7 +115,7 @@ class Recorder:
         self.clock = clock
         self.instance = instance
         self.waiting: OrderedDict[Key, EventSeries] = OrderedDict()
-        """The buffer, first in, first out; the first key of a plain dictionary is behind all that were taken before."""
+        """The buffer, first in, first out. In a plain dictionary, the places of all keys taken before are searched."""
         self.waiting_bytes = 0
         self.recent: OrderedDict[Key, EventSeries] = OrderedDict()
         """Events that a repetition would continue, the latest last."""

@@ -142,7 +142,10 @@ class ContainerLifecycle:
 
     def terminate(self, sandbox: Sandbox, container: Container, now: Moment) -> Moment | None:
         """Signal a container that has to end, and kill it when its time is over; returns when to look again."""
-        if container.kill_at is None or not container.alive or container.attempt is None or container.killed:
+        if container.kill_at is None or not container.alive or container.killed:
+            return None
+        if container.attempt is None:
+            self.spawner.withdraw(container.key)
             return None
         if not container.signalled and container.hook is None:
             self.event(sandbox.pod, "Killing", f"Stopping container {container.name}")

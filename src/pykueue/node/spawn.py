@@ -311,6 +311,12 @@ class Spawner:
         """Start a process under a supervisor, once; its state is reported later."""
         self.ask(start.request())
 
+    def withdraw(self, key: str) -> None:
+        """Drop a start that waits for others, whose supervisor is then reported as gone; one that has begun goes on."""
+        # A fork server that is not running starts nothing.
+        with contextlib.suppress(SpawnError):
+            self.ask({"withdraw": key})
+
     def exec(self, start: Start, key: str, ended: Callable[[], None]) -> None:
         """Run a command that connects to `console.STREAMS` with this key, and ends with that connection.
 

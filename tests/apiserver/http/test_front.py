@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykueue.api.core import Tree
 from pykueue.api.names import Annotation
+from pykueue.apiserver.verbs.admission import AdmissionCall
 from pykueue.apiserver.wire.messages import Response
 from pykueue.apiserver.wire.statuserrors import BODY_MAX
 from tests import builders
@@ -56,6 +58,27 @@ async def lines(response: Response, count: int) -> list[Any]:
     finally:
         await response.body.aclose()  # type: ignore[attr-defined]  # it is a generator
     return found[:count]
+
+
+async def test_a_short_body_that_repeats_itself_is_large_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    async with furnished() as stand:
+        registry = stand.registry
+
+        async def admit(call: AdmissionCall) -> tuple[Tree, tuple[str, ...]]:
+            seen.append(call.large)
+            return call.new, ()
+
+        monkeypatch.setattr(registry.writing.admission, "admit", admit)
+        variables = ", ".join(f"{{name: V{number}}}" for number in range(40))
+        first = f"  - {{name: a, image: x, env: &all [{variables}]}}\n"
+        others = "".join(f"  - {{name: c{number}, image: x, env: *all}}\n" for number in range(60))
+        body = f"kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n{first}{others}"
+        made = await stand.call("POST", PODS, body.encode(), headers={"content-type": "application/yaml"})
+        assert (made.code, seen) == (201, [True, True])
+        seen.clear()
+        await stand.call("POST", PODS, pod("q"))
+        assert seen == [False, False]
 
 
 async def test_an_object_from_its_creation_to_its_end() -> None:

@@ -144,6 +144,16 @@ def test_parts_of_a_stored_object_are_not_completed_again(patch: Tree) -> None:
     assert pruned(schema, stored, stored) is stored
 
 
+def test_defaults_of_a_custom_kind_are_added_to_what_has_changed() -> None:
+    inner = {"type": "object", "properties": {"size": {"type": "integer", "default": 1}, "name": {"type": "string"}}}
+    schema = custom(a=inner, b=inner)
+    stored = defaulted(schema, {"metadata": {}, "spec": {"a": {}, "b": {}}})
+    new = merge_patch(stored, {"spec": {"a": {"size": None, "name": "x"}}})
+    done = defaulted(schema, pruned(schema, new, stored), stored)
+    assert done["spec"] == {"a": {"size": 1, "name": "x"}, "b": {"size": 1}}
+    assert member(done, "spec", "b") is member(stored, "spec", "b")
+
+
 def test_parts_that_an_object_always_has_are_filled_in() -> None:
     body: Tree = {"metadata": {}, "spec": {"ports": [{"port": 80}]}}
     assert defaulted(known("v1", "Service"), body) == {

@@ -1,5 +1,6 @@
 """Does the fork server start containers in turn, probes at once, and read no more than it can keep?"""
 
+import errno
 import marshal
 import os
 import socket
@@ -76,34 +77,71 @@ def test_slow_starts_do_not_keep_others_waiting(starting: Starting, monkeypatch:
     assert len(server.starting) <= 2, "no descriptors are left behind"
 
 
-def test_the_fork_server_reads_no_further_while_large_requests_wait(
-    starting: Starting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def messages(client: socket.socket) -> list[object]:
+    """What the fork server has sent so far."""
+    data = client.recv(1 << 20)
+    found: list[object] = []
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        found.append(marshal.loads(data[4:end]))
+        data = data[end:]
+    return found
+
+
+def test_a_start_that_waits_can_be_withdrawn(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
     server, client, turn = starting
     monkeypatch.setattr(forkserver, "SLOW_SECONDS", 600.0)
-    monkeypatch.setattr(forkserver, "REQUEST_BYTES_MAX", 1000)
-    for name in "abcd":
-        client.sendall(framed({"key": name * 600}))
-        assert turn()
-    assert [one["key"] for _, one in server.waiting] == ["c" * 600, "d" * 600]
-    client.sendall(framed({"key": "e"}))
+    client.sendall(framed(*({"key": name} for name in "abcd")))
+    assert turn()
+    client.sendall(framed({"withdraw": "a"}, {"withdraw": "c"}, {"withdraw": "unknown"}))
+    assert turn()
+    assert messages(client) == [("gone", "c")], "what has begun is ended by its supervisor"
     os.close(server.begun.pop())
     assert turn()
-    assert [one["key"] for _, one in server.waiting] == ["d" * 600], "what came later is still in the socket"
+    assert server.keys == ["a", "b", "d"]
+    assert server.waiting_bytes == 0
+
+
+def test_large_requests_are_refused_while_others_wait(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, turn = starting
+    monkeypatch.setattr(forkserver, "SLOW_SECONDS", 600.0)
+    monkeypatch.setattr(forkserver, "WAITING_BYTES_MAX", 1000)
+    for name in "abcde":
+        client.sendall(framed({"key": name * 600}))
+        assert turn()
+    client.sendall(framed({"key": "small"}, {"key": "probe", "once": True}))
     assert turn()
-    assert [one["key"] for _, one in server.waiting] == ["d" * 600, "e"]
+    assert [*server.waiting] == ["c" * 600, "small"]
+    assert server.keys[-1] == "probe", "the socket is read on"
+    assert messages(client) == [("refused", name * 600, "too many large requests wait") for name in "de"]
+
+
+def test_without_descriptors_a_start_is_refused(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, turn = starting
+
+    def none_left(flags: int) -> tuple[int, int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    client.sendall(framed({"key": "a"}))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pipe2", none_left)
+        assert turn()
+    assert messages(client) == [("refused", "a", "Too many open files")]
+    client.sendall(framed({"key": "a"}))
+    assert turn()
+    assert server.keys == ["a"]
 
 
 def test_the_fork_server_skips_a_request_that_is_too_long(
     starting: Starting,
 ) -> None:
     server, client, _ = starting
-    stream = framed(*({"key": "x" * size} for size in (10, REQUEST_BYTES_MAX + 1, 10)))
+    stream = framed({"key": "x" * 10}, {"key": "z" * (REQUEST_BYTES_MAX + 1)}, {"key": "y" * 10})
     for begin in range(0, len(stream), 50_000):
         client.sendall(stream[begin : begin + 50_000])
         assert server.receive()
         assert len(server.buffer) < 100_000
-    assert [one for _, one in server.waiting] == [{"key": "x" * 10}] * 2
+    assert [*server.waiting] == ["x" * 10, "y" * 10]
 
 
 def test_a_long_request_is_received_in_linear_time(

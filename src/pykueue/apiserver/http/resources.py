@@ -227,9 +227,11 @@ class Objects:
                 served, name, request.body, namespace, terms, how=how, subresource=part
             )
             return CREATED if created else OK, body
-        media, large = check_media(request.header("content-type")), is_large_request(request)
+        media = check_media(request.header("content-type"))
         reading = functools.partial(self.sent, served, request.body, media, terms)
-        tree = await self.registry.offload.run(reading, large=large, who=terms.who)
+        tree = await self.registry.offload.run(reading, large=is_large_request(request), who=terms.who)
+        # Only of JSON the length limits the values: YAML can repeat parts of itself.
+        large = is_large_request(request) if media == JSON else None
         if call.verb == "create":
             return CREATED, await self.registry.create(
                 served, tree, namespace, terms, name=name, subresource=part, large=large

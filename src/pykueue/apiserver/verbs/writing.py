@@ -90,7 +90,7 @@ class Writing:
         self, served: Served, tree: Tree, namespace: str, terms: Terms, *, large: bool | None = None
     ) -> bytes:
         """The object that was created; `large` says whether the request is large, if that is known."""
-        if terms.who.is_controller and served.strategy.is_record:
+        if terms.who.is_controller and served.strategy.is_record and meta(tree).get("name"):
             return body_served(served, (await self.record(served, tree, namespace, terms)).body)
         if large is None:
             large = is_large(tree)
@@ -131,7 +131,7 @@ class Writing:
         Its name contains the nanosecond, so the file is not searched for another of that name.
         """
         about = meta(tree)
-        name = str(about.get("name") or generated(str(about.get("generateName") or ""), self.rng.choice))
+        name = str(about["name"])
         self.plugins.check_namespace(served, namespace, name)
         key = key_of(served, namespace, name)
         there = self.store.remembered(key)
@@ -256,7 +256,10 @@ class Writing:
     def completed(
         self, served: Served, new: Tree, live: Tree, terms: Terms, subresource: str, *, applied: bool = False
     ) -> Tree:
-        """The object with defaults; those of parts that our controllers leave unchanged are not computed again."""
+        """The object with defaults; those of parts that our controllers leave unchanged are not computed again.
+
+        Parts that an older version stored thus get new defaults when they change, or a user writes the object.
+        """
         if not terms.who.is_controller:
             return lifecycle.complete(served, new, applied=applied)
         if subresource and served.custom:
@@ -358,6 +361,9 @@ class Writing:
             except StatusError:
                 await self.shown(key)
                 raise
+            if not heavy and not terms.who.is_controller:
+                # A patch can copy parts of the object.
+                heavy = is_large(new)
             new = await self.admission.mutated(served, "UPDATE", new, old, subresource, terms, large=heavy)
             await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
             judging = partial(self.validated_change, served, new, old, made, live, terms, subresource)

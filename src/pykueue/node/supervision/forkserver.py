@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections import deque
+from collections import OrderedDict
 from typing import Final
 
 from pykueue.node.supervision.command import Request, ignored
@@ -37,6 +37,8 @@ HEAD: Final = 4
 """Size of a message's length prefix."""
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 """The longest request: variables and arguments, each up to the limit of `environment`, and the rest."""
+WAITING_BYTES_MAX: Final = REQUEST_BYTES_MAX
+"""How large the requests that wait may be together; others are refused."""
 SLOW_SECONDS: Final = 0.05
 """A start that takes longer, as from a slow disk, no longer keeps others waiting."""
 
@@ -57,8 +59,8 @@ class ForkServer:
         self.buffer = bytearray()
         self.skipped = 0
         """How much of a request that is too long is still to come."""
-        self.waiting: deque[tuple[int, Request]] = deque()
-        """Containers to start, each with the size of its request."""
+        self.waiting: OrderedDict[str, tuple[int, Request]] = OrderedDict()
+        """Containers to start by key, each with the size of its request."""
         self.waiting_bytes = 0
         self.starting: dict[int, float] = {}
         """Supervisors whose command has not started: a pipe that each closes then, and when it counts as slow."""
@@ -80,11 +82,8 @@ class ForkServer:
     def turn(self, wake: int) -> bool:
         """Wait for something to do, and do it; False when the server has ended."""
         poller = select.poll()
-        poller.register(wake, select.POLLIN)
-        if self.waiting_bytes <= REQUEST_BYTES_MAX:
-            poller.register(self.control, select.POLLIN)
-        for pipe in self.starting:
-            poller.register(pipe, select.POLLIN)
+        for fd in (wake, self.control.fileno(), *self.starting):
+            poller.register(fd, select.POLLIN)
         for fd, _ in poller.poll(self.patience()):
             if fd == wake:
                 os.read(wake, 4096)
@@ -114,12 +113,35 @@ class ForkServer:
             for pipe in [pipe for pipe, slow_at in self.starting.items() if slow_at <= now]:
                 self.started(pipe)
         while self.waiting and len(self.starting) < self.starting_max:
-            size, request = self.waiting.popleft()
+            key, (size, request) = self.waiting.popitem(last=False)
             self.waiting_bytes -= size
-            begun, begins = os.pipe2(os.O_CLOEXEC)
+            try:
+                begun, begins = os.pipe2(os.O_CLOEXEC)
+            except OSError as error:
+                self.refuse(key, error.strerror or str(error))
+                continue
             self.starting[begun] = boot_seconds() + SLOW_SECONDS
             self.start(request, begins)
             os.close(begins)
+
+    def enqueue(self, key: str, size: int, request: Request) -> None:
+        """Let a container wait for its start."""
+        if self.waiting and self.waiting_bytes + size > WAITING_BYTES_MAX:
+            self.refuse(key, "too many large requests wait")
+            return
+        self.waiting[key] = size, request
+        self.waiting_bytes += size
+
+    def withdraw(self, key: str) -> None:
+        """Drop a start that still waits."""
+        found = self.waiting.pop(key, None)
+        if found is not None:
+            self.waiting_bytes -= found[0]
+            send(self.control, "gone", key)
+
+    def refuse(self, key: str, why: str) -> None:
+        """Report that a process was not started."""
+        send(self.control, "refused", key, why)
 
     def receive(self) -> bool:
         """Read the server's requests; False when it has ended."""
@@ -139,12 +161,13 @@ class ForkServer:
             del self.buffer[:end]
             if "clean" in request:
                 self.clean(request)
+            elif "withdraw" in request:
+                self.withdraw(str(request["withdraw"]))
             elif request.get("once"):
                 # The command is a probe or has a client, and its time has begun.
                 self.start(request)
             else:
-                self.waiting.append((end, request))
-                self.waiting_bytes += end
+                self.enqueue(str(request["key"]), end, request)
         return bool(block)
 
     def start(self, request: Request, begins: int = -1) -> None:
@@ -156,7 +179,7 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError as error:
-            send(self.control, "refused", str(request["key"]), error.strerror or str(error))
+            self.refuse(str(request["key"]), error.strerror or str(error))
         else:
             if not pid:
                 self.in_child(request, begins)
