@@ -154,10 +154,8 @@ class Store:
         return self.read(key)
 
     def remembered(self, key: Key) -> StoredObject | None:
-        """The state of an object as in `latest`, but without reading the file: None if it is not in memory."""
-        if writes := self.pending.get(key):
-            return writes[-1].after
-        return self.cache.use(key) if key in self.cache else None
+        """The same without reading the file: None for an object that is not in memory."""
+        return self.latest(key) if key in self.pending or key in self.cache else None
 
     def last_pending(self, key: Key) -> asyncio.Future[StoredObject] | None:
         """The last pending write of an object, to be awaited and not cancelled; None if there is none."""
@@ -228,8 +226,8 @@ class Store:
         """Create or replace an object; awaiting the result returns the committed object or raises `FullError`.
 
         The tree is not modified; a copy with the new version is stored. Raises `TooLargeError` if its JSON is longer
-        than `bytes_max`; 0 means no limit. A record, such as an event, has a name that was never used, and waits a
-        moment for a write to be committed with, so that the writer is free when that comes.
+        than `bytes_max`; 0 means no limit. A record, such as an event, has a name that was never used. It waits for a
+        moment, to be committed with another write, so that the writer is free when that comes.
         """
         return self.enqueue(key, tree, uid, bytes_max=bytes_max, record=record)
 
@@ -378,9 +376,8 @@ class Store:
         for gone in writes[place:]:
             gone.lost = True
             if not gone.future.done():
-                gone.future.set_exception(
-                    FullError(f"{gone.held.key}: could not be stored ({error}); check the disk and its free space")
-                )
+                why = f"{gone.held.key}: could not be stored ({error}); check the disk and its free space"
+                gone.future.set_exception(FullError(why))
         del writes[place:]
         if not writes:
             del self.pending[write.held.key]
