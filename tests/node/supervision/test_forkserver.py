@@ -91,7 +91,7 @@ def messages(client: socket.socket) -> list[object]:
 def test_a_start_that_waits_can_be_withdrawn(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
     server, client, turn = starting
     monkeypatch.setattr(forkserver, "SLOW_SECONDS", 600.0)
-    client.sendall(framed(*({"key": name} for name in "abcd")))
+    client.sendall(framed(*({"key": name} for name in "abccd")))
     assert turn()
     client.sendall(framed({"withdraw": "a"}, {"withdraw": "c"}, {"withdraw": "unknown"}))
     assert turn()

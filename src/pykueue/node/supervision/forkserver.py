@@ -125,7 +125,9 @@ class ForkServer:
             os.close(begins)
 
     def enqueue(self, key: str, size: int, request: Request) -> None:
-        """Let a container wait for its start."""
+        """Let a container wait for its start, once."""
+        if key in self.waiting:
+            return
         if self.waiting and self.waiting_bytes + size > WAITING_BYTES_MAX:
             self.refuse(key, "too many large requests wait")
             return
