@@ -124,5 +124,5 @@ async def test_a_job_that_notifies_counts_as_started_once_it_runs(tmp_path: Path
 
         start(watched, "sleep 100", ("sleep", "100"))
         await watched.running()
-        # The fork server keeps the pipe of a start until nobody has its other end open, and one for signals.
+        # One pipe for signals is left: that of the start is closed once its other end is closed everywhere.
         assert await soon_async(lambda: len(pipes()) == 1)

@@ -52,28 +52,9 @@ class Admission:
     def __init__(self, admit: Admitter) -> None:
         self.admit = admit
 
-    async def mutated(
+    async def run(
         self,
-        served: Served,
-        operation: Operation,
-        new: Tree,
-        old: Tree | None,
-        subresource: str,
-        terms: Terms,
-        *,
-        large: bool,
-    ) -> Tree:
-        """The object after mutating admission."""
-        if terms.who.is_controller:
-            return new
-        call = AdmissionCall("mutate", operation, served, new, old, subresource, terms.who, large=large)
-        new, warnings = await self.admit(call)
-        for text in warnings:
-            terms.warn(text)
-        return new
-
-    async def check(
-        self,
+        stage: Stage,
         served: Served,
         operation: Operation,
         new: Tree,
@@ -82,11 +63,13 @@ class Admission:
         terms: Terms,
         *,
         large: bool = False,
-    ) -> None:
-        """Run validating admission."""
+    ) -> Tree:
+        """The object after a stage of admission; that of `validate` is not to be used."""
         if terms.who.is_controller:
-            return
-        call = AdmissionCall("validate", operation, served, new, old, subresource, terms.who, terms.validation, large)
-        _, warnings = await self.admit(call)
+            return new
+        validation = terms.validation if stage == "validate" else "Warn"
+        call = AdmissionCall(stage, operation, served, new, old, subresource, terms.who, validation, large)
+        new, warnings = await self.admit(call)
         for text in warnings:
             terms.warn(text)
+        return new

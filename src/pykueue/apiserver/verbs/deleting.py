@@ -48,7 +48,7 @@ class Deleting:
                 await self.writing.shown(key)
                 raise
             if not terms.who.is_controller:
-                await self.writing.admission.check(served, "DELETE", old, old, "", terms)
+                await self.writing.admission.run("validate", served, "DELETE", old, old, "", terms)
                 now = self.store.latest(key)
                 if now is None or now.version != there.version:
                     continue
@@ -125,7 +125,7 @@ class Deleting:
         for item in found.items:
             await self.reading.turns.take(ITEM_MICROS + len(item) // DECODED)
             tree: Tree = msgspec.json.decode(item)
-            await self.writing.admission.check(served, "DELETE", tree, tree, "", terms)
+            await self.writing.admission.run("validate", served, "DELETE", tree, tree, "", terms)
             abouts.append(meta(tree))
         for about in abouts:
             name, inside = str(about.get("name") or ""), str(about.get("namespace") or "")

@@ -152,7 +152,7 @@ class Writing:
             self.plugins.check_namespace(served, namespace, name)
         new = await self.offload.run(partial(to_stored, served, tree), large=large, who=terms.who)
         new = self.plugins.complete(served, new, namespace)
-        new = await self.admission.mutated(served, "CREATE", new, None, "", terms, large=large)
+        new = await self.admission.run("mutate", served, "CREATE", new, None, "", terms, large=large)
         await check_owners(self.store, self.catalog, served, new, None, namespace, terms.who)
         for tries in range(TRIES if prefix and not name else 1):
             made = with_meta(
@@ -164,7 +164,7 @@ class Writing:
             work = partial(self.validated_new, served, made, tree, terms, self.now())
             made = await self.offload.run(work, large=large, who=terms.who)
             self.plugins.check(served, made, namespace)
-            await self.admission.check(served, "CREATE", made, None, "", terms, large=large)
+            await self.admission.run("validate", served, "CREATE", made, None, "", terms, large=large)
             made = await self.offload.run(partial(canonical, served, made), large=large, who=terms.who)
             if served.resource.namespaced:
                 # A namespace whose deletion began during admission does not wait for this object.
@@ -364,11 +364,11 @@ class Writing:
             if not heavy and not terms.who.is_controller:
                 # A patch can copy parts of the object.
                 heavy = is_large(new)
-            new = await self.admission.mutated(served, "UPDATE", new, old, subresource, terms, large=heavy)
+            new = await self.admission.run("mutate", served, "UPDATE", new, old, subresource, terms, large=heavy)
             await check_owners(self.store, self.catalog, served, new, old, key.namespace, terms.who)
             judging = partial(self.validated_change, served, new, old, made, live, terms, subresource)
             new = await self.offload.run(judging, large=heavy, who=terms.who)
-            await self.admission.check(served, "UPDATE", new, old, subresource, terms, large=heavy)
+            await self.admission.run("validate", served, "UPDATE", new, old, subresource, terms, large=heavy)
             ending = partial(canonical, served, new, old)
             new = await self.offload.run(ending, large=heavy, who=terms.who)
             now = self.store.latest(key)

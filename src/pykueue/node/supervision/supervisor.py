@@ -62,7 +62,7 @@ class Supervisor:
     def __init__(self, request: Request, boot: str, notices: socket.socket, begins: int = -1) -> None:
         self.request = request
         self.begins = begins
-        """A pipe to the fork server, closed once the command has started or cannot start; -1 if nobody waits for it."""
+        """A pipe to the fork server, closed once the command has started or cannot start; -1 if there is none."""
         self.notices = notices
         self.boot = boot
         self.key = str(request["key"])
