@@ -186,9 +186,10 @@ async def test_a_deleted_pod_takes_its_commands_along(tmp_path: Path) -> None:
 async def test_a_command_that_nobody_reads_blocks(tmp_path: Path) -> None:
     """Neither its supervisor nor the server buffers more than a bounded amount."""
     async with running(tmp_path) as on:
-        session = await opened(on, script(f"i=0; while :; do echo $i; i=$((i+1)); echo $i > {tmp_path}/count; done"))
+        count, line = tmp_path / "count", "x" * 500
+        counting = f"i=0; while :; do echo $i; echo {line}; i=$((i+1)); echo $i > {count}; done"
+        session = await opened(on, script(counting))
         assert isinstance(session, execs.Session)
-        count = tmp_path / "count"
         await on.until(count.exists)
 
         async def stands() -> bool:

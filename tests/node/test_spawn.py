@@ -10,80 +10,25 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pykueue.base.clock import SystemClock
 from pykueue.base.units import Moment
 from pykueue.node import attempts
 from pykueue.node.attempts import Attempt
 from pykueue.node.setup.limits import Limits, end_cgroup, own_cgroup
-from pykueue.node.spawn import Outcome, Spawner, SpawnError, Start
-from pykueue.node.supervision import supervisor
-from pykueue.node.supervision.command import execute
-from pykueue.node.supervision.logfiles import STDERR, STDOUT, STREAMS, Records
+from pykueue.node.spawn import Outcome, SpawnError, Start
+from pykueue.node.supervision import command, supervisor
+from pykueue.node.supervision.command import Streams, execute
+from pykueue.node.supervision.logfiles import STDERR, STDOUT, Records
 from pykueue.node.supervision.processes import descendants, end_marked, process_start
 from pykueue.node.supervision.supervisor import Supervisor
+from tests.node.watchedspawner import ENV, Watched, spawner
 from tests.patience import soon_async
 
-ENV = {"PATH": os.environ["PATH"]}
 RESERVED = 0b11 << 31
 """Signals 32 and 33: the C library keeps them to itself, and nobody can set what becomes of them."""
-
-
-class Watched:
-    """A spawner, and what was heard of each attempt."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.known: dict[str, Attempt | None] = {}
-        self.gone: list[str] = []
-        self.spawner = Spawner(folder, SystemClock(), self.heard, self.gone.append)
-
-    def heard(self, key: str, line: str) -> None:
-        self.known[key] = attempts.learned(self.known.get(key), line)
-
-    def start(self, script: str, key: str = "u/main/0", **more: Any) -> None:
-        self.spawner.start(Start(key, ("sh", "-c", script), ENV, str(self.folder), "n/p", **more))
-
-    async def until(self, condition: Callable[[], Any]) -> Any:
-        found = await soon_async(condition)
-        assert found, f"it never came: {self.known}"
-        return found
-
-    async def running(self, key: str = "u/main/0") -> Attempt:
-        found = await self.until(lambda: (one := self.known.get(key)) is not None and one.began and one)
-        assert isinstance(found, Attempt)
-        return found
-
-    async def over(self, key: str = "u/main/0") -> Attempt:
-        await self.until(lambda: (one := self.known.get(key)) is not None and one.over)
-        found = attempts.read_attempt(self.folder, key)
-        assert found == self.known[key], "the record says the same as the supervisor"
-        assert found is not None
-        return found
-
-    def printed(self, key: str = "u/main/0", *streams: bytes) -> str:
-        records = Records().feed((self.folder / key / "0.log").read_bytes())
-        text = b"".join(one.data for one in records if one.stream in (streams or STREAMS))
-        return text.decode().removesuffix("\n")
-
-
-@asynccontextmanager
-async def spawner(folder: Path) -> AsyncIterator[Watched]:
-    watched = Watched(folder / "pods")
-    await watched.spawner.open()
-    try:
-        yield watched
-    finally:
-        for attempt in watched.known.values():
-            if attempt is not None and not attempt.over:
-                watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
-        await watched.spawner.close()
 
 
 @pytest.mark.parametrize(
@@ -140,6 +85,17 @@ def test_what_is_said_of_a_command_that_is_not_in_the_path(
         execute([b"tool"], {b"PATH": path.encode()})
 
 
+def test_a_fork_that_fails_leaves_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(os, "fork", none_left)
+    with pytest.raises(BlockingIOError):
+        command.start({}, "", Streams(-1, 1, 2, False))
+    assert os.listdir("/proc/self/fd") == before
+
+
 async def test_an_attempt_is_run_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
     async with spawner(tmp_path) as watched:
         for number in range(3):
@@ -181,7 +137,8 @@ async def test_what_ignores_the_gentle_signal_is_killed_by_the_other(tmp_path: P
         assert watched.spawner.send(attempt.supervisor, signal.SIGUSR1)
         assert (await watched.over()).signal == 9
         await watched.until(lambda: watched.gone)
-        assert not watched.spawner.send(attempt.supervisor, signal.SIGTERM), "it is gone"
+        # It rests for a moment, and then ends.
+        await watched.until(lambda: not watched.spawner.send(attempt.supervisor, signal.SIGTERM))
 
 
 async def test_daemons_that_left_the_group_and_the_session_end_with_it(tmp_path: Path) -> None:

@@ -249,6 +249,11 @@ class Spawner:
                 match message:
                     case ("gone", str(key)):
                         self.over(key)
+                    case ("rests", str(key)):
+                        self.over(key)
+                        # From now on we do not signal this supervisor because of that attempt.
+                        with contextlib.suppress(SpawnError):
+                            self.ask({"confirm": key})
                     case ("refused", str(key), str(why)):
                         self.refusal = why
                         LOG.error("fork server: cannot start a process attempt=%s error=%s", key, why)
@@ -273,7 +278,7 @@ class Spawner:
                     self.renewed()
 
     def over(self, key: str) -> None:
-        """Handle the death of a supervisor."""
+        """Handle the death of a supervisor, or the end of its attempt."""
         # Its last messages may still be in the socket.
         self.receive_notices()
         waiting, ended = self.onces.pop(key, None), self.execs.pop(key, None)

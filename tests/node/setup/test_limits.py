@@ -17,7 +17,7 @@ from pykueue.node.setup.accounts import Account
 from pykueue.node.setup.limits import Limits, end_cgroup, own_cgroup, pids_default, tasks_of, weight
 from pykueue.node.spawn import Start
 from tests.node.podhost import host, shell
-from tests.node.test_spawn import ENV, spawner
+from tests.node.watchedspawner import ENV, spawner
 
 CONTAINER: dict[str, Any] = {"resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "500m"}}}
 NOBODY = 65534

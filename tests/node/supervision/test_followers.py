@@ -15,7 +15,7 @@ from pykueue.node.containerlogs import ContainerLogs, begins, log_end
 from pykueue.node.supervision import followers
 from pykueue.node.supervision.followers import Gate, digest_of
 from pykueue.node.supervision.logfiles import Records
-from tests.node.test_spawn import Watched, spawner
+from tests.node.watchedspawner import Watched, spawner
 
 KEY = "u/main/0"
 POD: dict[str, Any] = {"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Running"}}

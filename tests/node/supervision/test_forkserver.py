@@ -40,6 +40,8 @@ def starting() -> Iterator[Starting]:
     server.starting_max = 2
     with ours, theirs:
         yield server, ours, lambda: server.turn(wake)
+    server.resting.close()
+    server.resting.reporter.close()
     for fd in (wake, waker, *server.starting, *server.begun):
         os.close(fd)
 

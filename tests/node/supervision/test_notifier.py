@@ -13,7 +13,7 @@ import pytest
 from pykueue.node.setup.accounts import Account
 from pykueue.node.spawn import Start
 from pykueue.node.supervision.notifier import EVENT, PREEMPTED
-from tests.node.test_spawn import ENV, Watched, spawner
+from tests.node.watchedspawner import ENV, Watched, spawner
 from tests.patience import soon_async
 
 NOBODY = 65534

@@ -19,6 +19,8 @@ AT_ONCE: Final = 500
 """The most changes in one batch."""
 AT_ONCE_BYTES: Final = 128 * 1024
 """A batch ends with the change that brings it to this many bytes."""
+NEAR: Final = 4
+"""How many of the last changes are compared one by one before a search."""
 SPAN: Final = 2_000
 """The most versions scanned in one step, so that the loop is not blocked for long."""
 OVERHEAD: Final = 400
@@ -54,8 +56,17 @@ class Log:
 
     def after(self, version: int) -> list[Change]:
         """The first changes after a version, as many as one batch holds."""
-        place = bisect_right(self.changes, version, lo=self.gone, key=version_of)
-        found = self.changes[place : place + AT_ONCE]
+        changes = self.changes
+        place = len(changes)
+        # Most watchers have seen everything but the last changes.
+        while place > self.gone and changes[place - 1].version > version:
+            place -= 1
+            if len(changes) - place > NEAR:
+                place = bisect_right(changes, version, lo=self.gone, hi=place, key=version_of)
+                break
+        found = changes[place : place + AT_ONCE]
+        if len(found) <= 1:
+            return found
         total = 0
         for count, change in enumerate(found, 1):
             total += size(change)

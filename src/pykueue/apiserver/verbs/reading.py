@@ -274,9 +274,10 @@ class Reading:
             source = self.store.watch(served.storage, after=start, namespace=namespace)
         except CompactedError:
             raise gone(f"too old resource version: {start} ({self.store.compacted})") from None
-        stream = timed(source, self.clock, bookmarks=bookmarks, ends=ends)
+        # A watch without a timer needs no generator in between.
+        stream = timed(source, self.clock, bookmarks=bookmarks, ends=ends) if bookmarks or ends is not None else None
         try:
-            async for batch in stream:
+            async for batch in stream or source:
                 if not batch and bookmarks:
                     start = max(start, source.reached)
                     yield [bookmark(served, start)]
@@ -294,7 +295,8 @@ class Reading:
         except CompactedError:
             raise gone(f"too old resource version: {start} ({self.store.compacted})") from None
         finally:
-            await stream.aclose()
+            if stream is not None:
+                await stream.aclose()
 
 
 def cost(served: Served, wanted: Selection, changes: Sequence[Change] | None = None) -> int:
@@ -342,10 +344,6 @@ async def timed(
     stream: AsyncIterator[Sequence[Change]], clock: Clock, *, bookmarks: bool, ends: Moment | None
 ) -> AsyncGenerator[Sequence[Change], None]:
     """The batches of a stream until its timeout; an empty batch whenever a bookmark is due."""
-    if not bookmarks and ends is None:
-        async for batch in stream:
-            yield batch
-        return
     coming: asyncio.Future[Sequence[Change]] | None = None
     due = Moment(clock.moment() + BOOKMARK_MICROS) if bookmarks else None
     try:

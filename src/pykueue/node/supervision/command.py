@@ -46,7 +46,12 @@ def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, int]:
     The pipe says why the command could not be started, and is closed once it has been, or the process has ended.
     """
     report, reporter = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(report)
+        os.close(reporter)
+        raise
     if not child:
         try:
             become(request, cgroup, streams)

@@ -28,8 +28,11 @@ from pykueue.node.supervision.followers import boot_seconds
 from pykueue.node.supervision.notifier import Notifier
 from pykueue.node.supervision.processes import boot_id, kill_below
 from pykueue.node.supervision.removal import clean
-from pykueue.node.supervision.supervisor import SIGNALS, adopt_orphans, prepare, supervise
+from pykueue.node.supervision.reuse import USES_MAX, Resting, is_plain, next_request
+from pykueue.node.supervision.supervisor import SIGNALS, adopt_orphans, supervise
 
+IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+"""Signals that must not end a fork server or a supervisor; commands get the defaults."""
 LOCK: Final = ".lock"
 ORPHAN_TRIES: Final = 50
 ORPHAN_SECONDS: Final = 0.01
@@ -67,7 +70,8 @@ class ForkServer:
         self.starting_max = max(1, len(os.sched_getaffinity(0)) - 1)
         """How many containers start at once: one core is left for the server."""
         self.children: dict[int, str] = {}
-        """Supervisors, each with the key of its attempt."""
+        """Supervisors, each with the key of its attempt; empty for those that rest."""
+        self.resting = Resting()
         self.cleaners: set[int] = set()
         """Processes that remove files or notify."""
         self.boot = boot_id()
@@ -82,12 +86,15 @@ class ForkServer:
     def turn(self, wake: int) -> bool:
         """Wait for something to do, and do it; False when the server has ended."""
         poller = select.poll()
-        for fd in (wake, self.control.fileno(), *self.starting):
+        reports = self.resting.reports.fileno()
+        for fd in (wake, reports, self.control.fileno(), *self.starting):
             poller.register(fd, select.POLLIN)
         for fd, _ in poller.poll(self.patience()):
             if fd == wake:
                 os.read(wake, 4096)
                 self.reap()
+            elif fd == reports:
+                self.rest()
             elif fd in self.starting:
                 self.started(fd)
             elif not self.receive():
@@ -121,8 +128,25 @@ class ForkServer:
                 self.refuse(key, error.strerror or str(error))
                 continue
             self.starting[begun] = boot_seconds() + SLOW_SECONDS
-            self.start(request, begins)
+            pid = self.resting.use(request, self.lock, begins)
+            if pid:
+                self.children[pid] = key
+            else:
+                self.start(request, begins)
             os.close(begins)
+
+    def rest(self) -> None:
+        """Report the end of an attempt whose supervisor can be reused."""
+        found = self.resting.receive()
+        if found is None:
+            return
+        pid, key = found
+        if pid not in self.children:
+            # It was killed since, and its end was reported.
+            self.resting.forget(pid)
+            return
+        self.children[pid] = ""
+        send(self.control, "rests", key)
 
     def enqueue(self, key: str, size: int, request: Request) -> None:
         """Let a container wait for its start, once."""
@@ -165,6 +189,8 @@ class ForkServer:
                 self.clean(request)
             elif "withdraw" in request:
                 self.withdraw(str(request["withdraw"]))
+            elif "confirm" in request:
+                self.resting.confirm(str(request["confirm"]))
             elif request.get("once"):
                 # The command is a probe or has a client, and its time has begun.
                 self.start(request)
@@ -206,6 +232,7 @@ class ForkServer:
             try:
                 signal.set_wakeup_fd(-1)
                 self.control.close()
+                self.resting.close()
                 for fd in (self.lock, *ends, *self.starting):
                     if fd >= 0:
                         os.close(fd)
@@ -224,6 +251,7 @@ class ForkServer:
                     what = request["clean"]
                     assert isinstance(what, tuple)
                     os.close(self.lock)
+                    self.resting.close()
                     clean(*what)
                 finally:
                     os._exit(0)
@@ -232,9 +260,20 @@ class ForkServer:
         """Become a supervisor; does not return."""
         try:
             signal.set_wakeup_fd(-1)
+            self.resting.close()
             for fd in (self.control.fileno(), *self.starting):
                 os.close(fd)
-            supervise(request, self.boot, self.notices, self.lock, begins)
+            os.setsid()
+            lock = self.lock
+            for uses_left in reversed(range(USES_MAX)):
+                spotless = supervise(request, self.boot, self.notices, lock, begins)
+                if not (spotless and uses_left and is_plain(request)):
+                    break
+                following = next_request(self.resting.reporter, str(request["key"]))
+                if following is None:
+                    break
+                signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+                request, lock, begins = following
         except BaseException:
             try:
                 with open(f"{request['key']}/trouble", "a", encoding="utf-8") as file:
@@ -254,11 +293,12 @@ class ForkServer:
             if not pid:
                 return
             self.cleaners.discard(pid)
+            self.resting.forget(pid)
             key = self.children.pop(pid, None)
-            if key is not None:
-                if status:
-                    # A supervisor that ends by itself has ended everything before.
-                    self.end_orphans()
+            if key is not None and status:
+                # A supervisor that ends by itself has ended everything before.
+                self.end_orphans()
+            if key:
                 send(self.control, "gone", key)
 
     def end_orphans(self) -> None:
@@ -267,6 +307,25 @@ class ForkServer:
             if not kill_below(os.getpid(), self.children.keys() | self.cleaners):
                 return
             select.select((), (), (), ORPHAN_SECONDS)
+
+
+def ignore_signal(number: int, frame: object) -> None:
+    """Do nothing: the loop reads the signal from the wake-up pipe."""
+
+
+def prepare() -> socket.socket:
+    """Set up once what all forks of this process share: signals, standard streams, and the socket for messages."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, ignore_signal)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notices.setblocking(False)
+    return notices
 
 
 def main(folder: str, fd: int) -> None:

@@ -133,6 +133,12 @@ class LogFiles:
                 os.unlink(f"{self.folder}/{self.begins[0]}{SUFFIX}")
             self.begins.popleft()
 
+    def close(self) -> None:
+        """Close the last file."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
 
 class Capture:
     """The beginning of the output of a probe."""
@@ -147,6 +153,9 @@ class Capture:
     def removes(self) -> int | None:
         """None: nothing that was kept is removed."""
         return None
+
+    def close(self) -> None:
+        """Do nothing: there is no file."""
 
 
 class Record(NamedTuple):

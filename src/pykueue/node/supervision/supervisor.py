@@ -50,8 +50,6 @@ END_TRIES: Final = 500
 RECORD_TRIES: Final = 3600
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
 """The signals of a supervisor: end gracefully, end now, and a child has ended."""
-IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
-"""Signals that must not end a fork server or a supervisor; commands get the defaults."""
 UMASK: Final = 0o022
 """The umask of a command, unless its request has another."""
 
@@ -73,6 +71,8 @@ class Supervisor:
         """Whether this is a command of `kubectl exec`, which a client is attached to."""
         self.console = Console()
         self.record = -1
+        self.recorded = True
+        """Whether every line is in the record."""
         self.child = 0
         self.status: int | None = None
         self.output: LogFiles | Capture = Capture()
@@ -133,6 +133,7 @@ class Supervisor:
                     self.send(data)
                     sent = True
                 time.sleep(1)
+        self.recorded = self.recorded and not rest
         if not sent:
             self.send(data)
 
@@ -152,8 +153,8 @@ class Supervisor:
             except OSError:
                 return
 
-    def run(self) -> None:
-        """Run the command to its end."""
+    def run(self) -> bool:
+        """Run the command to its end; returns whether all is recorded, and all that was started has ended."""
         adopt_orphans()
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -161,7 +162,7 @@ class Supervisor:
             self.open_console()
         except OSError:
             # The server that requested it has ended.
-            return
+            return False
         terminal = self.console.terminal
         pipes = (Pipe(STDOUT, terminal=True),) if terminal else (Pipe(STDOUT), Pipe(STDERR))
         self.console.begin(pipes[0].fd)
@@ -182,6 +183,12 @@ class Supervisor:
         else:
             self.follow(pipes, wake)
         self.unfence()
+        signal.set_wakeup_fd(-1)
+        for fd in (wake, waker, self.record, *(pipe.fd for pipe in pipes)):
+            if fd >= 0:
+                os.close(fd)
+        self.output.close()
+        return self.recorded and not self.reap()
 
     def open_console(self) -> None:
         """Let clients attach to the command, if its request says so."""
@@ -462,33 +469,12 @@ def adopt_orphans() -> None:
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def ignore_signal(number: int, frame: object) -> None:
-    """Do nothing: the loop reads the signal from the wake-up pipe."""
-
-
-def prepare() -> socket.socket:
-    """Set up once what all forks of this process share: signals, standard streams, and the socket for messages."""
-    for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-    for number in SIGNALS:
-        signal.signal(number, ignore_signal)
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
-    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notices.setblocking(False)
-    return notices
-
-
-def supervise(request: Request, boot: str, notices: socket.socket, lock: int, begins: int) -> None:
-    """Supervise one attempt in this process, from beginning to end.
+def supervise(request: Request, boot: str, notices: socket.socket, lock: int, begins: int) -> bool:
+    """Supervise one attempt in this process, from beginning to end; returns whether this left nothing behind.
 
     The lock is released once the attempt is claimed.
     """
-    os.setsid()
     supervisor = Supervisor(request, boot, notices, begins)
     mine = supervisor.claim()
     os.close(lock)
-    if mine:
-        supervisor.run()
+    return mine and supervisor.run()
