@@ -157,3 +157,23 @@ def test_a_long_request_is_received_in_linear_time(
         assert server.receive()
     assert server.buffer is buffer, "it is extended, not copied"
     assert len(server.waiting) == 1
+
+
+def test_the_end_of_a_fork_server_is_noticed_while_files_are_removed(
+    starting: Starting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, client, turn = starting
+    held, release = os.pipe2(os.O_CLOEXEC)
+    server.lock = os.dup(held)
+    monkeypatch.setattr(forkserver, "clean", lambda *what: os.read(held, 1))
+    client.sendall(framed({"clean": ("", "", [], [])}))
+    assert turn()
+    (cleaner,) = server.cleaners
+    server.control.close()
+    client.settimeout(30)
+    assert client.recv(1) == b"", "the process that removes files keeps the socket open"
+    assert os.waitpid(cleaner, os.WNOHANG) == (0, 0), "it is still at work"
+    os.write(release, b"x")
+    assert os.waitpid(cleaner, 0) == (cleaner, 0)
+    for fd in (held, release, server.lock):
+        os.close(fd)

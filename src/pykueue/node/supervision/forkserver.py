@@ -230,10 +230,8 @@ class ForkServer:
                 self.cleaners.add(pid)
                 return
             try:
-                signal.set_wakeup_fd(-1)
-                self.control.close()
-                self.resting.close()
-                for fd in (self.lock, *ends, *self.starting):
+                self.close_inherited()
+                for fd in (self.lock, *ends):
                     if fd >= 0:
                         os.close(fd)
                 os.setsid()
@@ -250,8 +248,8 @@ class ForkServer:
                 try:
                     what = request["clean"]
                     assert isinstance(what, tuple)
+                    self.close_inherited()
                     os.close(self.lock)
-                    self.resting.close()
                     clean(*what)
                 finally:
                     os._exit(0)
@@ -259,10 +257,7 @@ class ForkServer:
     def in_child(self, request: Request, begins: int) -> None:
         """Become a supervisor; does not return."""
         try:
-            signal.set_wakeup_fd(-1)
-            self.resting.close()
-            for fd in (self.control.fileno(), *self.starting):
-                os.close(fd)
+            self.close_inherited()
             os.setsid()
             lock = self.lock
             for uses_left in reversed(range(USES_MAX)):
@@ -282,6 +277,14 @@ class ForkServer:
                 os._exit(1)
         finally:
             os._exit(0)
+
+    def close_inherited(self) -> None:
+        """Close, in a fork, what only the fork server uses: were it to end, the server could not notice otherwise."""
+        signal.set_wakeup_fd(-1)
+        self.control.close()
+        self.resting.close()
+        for fd in self.starting:
+            os.close(fd)
 
     def reap(self) -> None:
         """Report supervisors that have ended; end what is left of those that were killed."""
