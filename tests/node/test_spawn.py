@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -402,22 +403,58 @@ CHAIN = "import os\nwhile True:\n    if os.fork(): os._exit(0)"
 """Each process forks the next and exits, so that /proc shows only those that have gone."""
 
 
-async def test_processes_that_fork_faster_than_they_are_found_end_with_their_cgroup(tmp_path: Path) -> None:
-    own = own_cgroup()
-    limits = Limits(lambda: Moment(0), name=f"pykueue-test-{os.getpid()}", own=own)
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """The cgroup of a container, not yet created."""
+    limits = Limits(lambda: Moment(0), name=f"pykueue-test-{os.getpid()}", own=own_cgroup())
     limits.open()
     if limits.base is None:
         pytest.skip("needs a cgroup v2 folder that this user may write to")
     group = limits.base / "u_main_0"
     try:
-        async with spawner(tmp_path) as watched:
-            argv = (sys.executable, "-S", "-c", CHAIN)
-            watched.spawner.start(Start("u/main/0", argv, ENV, str(tmp_path), "n/p", cgroup=str(group)))
-            assert (await watched.over()).code == 0
-            assert await soon_async(lambda: not group.exists())
+        yield group
     finally:
         end_cgroup(group)
         limits.close()
+
+
+async def test_processes_that_fork_faster_than_they_are_found_end_with_their_cgroup(
+    tmp_path: Path, group: Path
+) -> None:
+    async with spawner(tmp_path) as watched:
+        argv = (sys.executable, "-S", "-c", CHAIN)
+        watched.spawner.start(Start("u/main/0", argv, ENV, str(tmp_path), "n/p", cgroup=str(group)))
+        assert (await watched.over()).code == 0
+        assert await soon_async(lambda: not group.exists())
+
+
+@pytest.mark.parametrize("call", [command.CLONE3, -1], ids=["from its beginning", "where the kernel has no such call"])
+def test_a_command_is_in_its_cgroup(group: Path, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "CLONE3", call)
+    group.mkdir()
+    forked = command.fork_into(str(group))
+    if forked == 0:
+        os._exit(0)
+    assert (forked is None) == (call < 0)
+    if forked is not None:
+        os.waitpid(forked, 0)
+    read, write = os.pipe()
+    request = Start("u/main/0", ("cat", "/proc/self/cgroup"), ENV, "/", "n/p").request()
+    child, report = command.start(request, str(group), Streams(-1, write, write, False))
+    os.close(write)
+    with open(report, "rb") as problem, open(read) as output:
+        assert problem.read() == b""
+        assert output.read().splitlines()[-1].endswith(f"/{group.parent.name}/{group.name}")
+    assert os.waitpid(child, 0) == (child, 0)
+
+
+async def test_a_command_has_all_cores_and_its_supervisor_leaves_one_to_the_server(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.start("grep Cpus_allowed: /proc/self/status /proc/$PPID/status")
+        assert (await watched.over()).code == 0
+        own, supervisors = (int(line.split()[-1].replace(",", ""), 16) for line in watched.printed().splitlines())
+    assert own == sum(1 << core for core in os.sched_getaffinity(0))
+    assert supervisors == (own & (own - 1) or own), "all but the first, if there are several"
 
 
 async def test_a_request_that_is_too_long_is_refused_and_others_are_served(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Supervisors use it, so it imports next to nothing.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -22,7 +23,35 @@ DATA_MIN: Final = 128 << 10
 OOM_SCORE: Final = b"500"
 """If the machine runs out of memory, a container is killed before the server."""
 
+CLONE3: Final = 435
+"""The number of this system call, on all architectures."""
+CLONE_INTO_CGROUP: Final = 0x200000000
+
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
+SYSCALLS: Final = ctypes.PyDLL(None)
+"""Calls that keep the interpreter's lock, so that a fork has it too."""
+SYSCALLS.syscall.restype = ctypes.c_long
+
+
+class CloneArguments(ctypes.Structure):
+    """`struct clone_args` of clone3(2)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in (
+            "flags",
+            "pidfd",
+            "child_tid",
+            "parent_tid",
+            "exit_signal",
+            "stack",
+            "stack_size",
+            "tls",
+            "set_tid",
+            "set_tid_size",
+            "cgroup",
+        )
+    )
 
 
 class StartError(Exception):
@@ -47,14 +76,17 @@ def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, int]:
     """
     report, reporter = os.pipe2(os.O_CLOEXEC)
     try:
-        child = os.fork()
+        child = fork_into(cgroup) if cgroup else None
+        joins = "" if child is not None else cgroup
+        if child is None:
+            child = os.fork()
     except OSError:
         os.close(report)
         os.close(reporter)
         raise
     if not child:
         try:
-            become(request, cgroup, streams)
+            become(request, joins, streams)
         except BaseException as error:
             os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
         finally:
@@ -63,9 +95,28 @@ def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, int]:
     return child, report
 
 
+def fork_into(cgroup: str) -> int | None:
+    """Fork a process that is in a cgroup from its beginning; None if the kernel refuses.
+
+    To move a process, the kernel waits until all processors have passed a quiet state, often for 10 ms. Python's hooks
+    for forks do not run: they serve other threads, which a supervisor does not have.
+    """
+    try:
+        folder = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    arguments = CloneArguments(flags=CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=folder)
+    child: int = SYSCALLS.syscall(CLONE3, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
+    os.close(folder)
+    return None if child < 0 else child
+
+
 def become(request: Request, cgroup: str, streams: Streams) -> None:
-    """Turn this fork into the command. Privileges are dropped in the right order."""
+    """Turn this fork into the command, in this cgroup if any. Privileges are dropped in the right order."""
     os.setsid()
+    with contextlib.suppress(OSError):
+        # It fails if none of them can be used any more.
+        os.sched_setaffinity(0, cores())
     if cgroup:
         with open(f"{cgroup}/cgroup.procs", "w") as file:
             file.write("0")
@@ -118,6 +169,12 @@ def become(request: Request, cgroup: str, streams: Streams) -> None:
         shown = argv[0].decode(errors="replace")
         message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
         raise StartError(f'exec: "{shown}": {message}') from error
+
+
+@functools.cache
+def cores() -> frozenset[int]:
+    """The cores that commands may use: all that the fork server could use when it began."""
+    return frozenset(os.sched_getaffinity(0))
 
 
 @functools.cache
