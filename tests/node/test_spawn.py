@@ -448,15 +448,6 @@ def test_a_command_is_in_its_cgroup(group: Path, call: int, monkeypatch: pytest.
     assert os.waitpid(child, 0) == (child, 0)
 
 
-async def test_a_command_has_all_cores_and_its_supervisor_leaves_one_to_the_server(tmp_path: Path) -> None:
-    async with spawner(tmp_path) as watched:
-        watched.start("grep Cpus_allowed: /proc/self/status /proc/$PPID/status")
-        assert (await watched.over()).code == 0
-        own, supervisors = (int(line.split()[-1].replace(",", ""), 16) for line in watched.printed().splitlines())
-    assert own == sum(1 << core for core in os.sched_getaffinity(0))
-    assert supervisors == (own & (own - 1) or own), "all but the first, if there are several"
-
-
 async def test_a_request_that_is_too_long_is_refused_and_others_are_served(tmp_path: Path) -> None:
     async with spawner(tmp_path) as watched:
         with pytest.raises(SpawnError, match="at most 16777216 can be started; pass data in files"):

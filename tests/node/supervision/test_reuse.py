@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from pykueue.node import spawn
 from pykueue.node.attempts import Attempt
-from pykueue.node.spawn import Start
+from pykueue.node.spawn import PROGRAM, Start
 from pykueue.node.supervision import reuse
 from pykueue.node.supervision.command import Request
 from pykueue.node.supervision.followers import boot_seconds
 from pykueue.node.supervision.forkserver import ForkServer
 from pykueue.node.supervision.processes import process_start
 from pykueue.node.supervision.reuse import (
-    REST_SECONDS,
     REUSE_BYTES_MAX,
     USES_MAX,
     Resting,
@@ -30,6 +30,16 @@ from pykueue.node.supervision.reuse import (
 )
 from tests.node.watchedspawner import ENV, Watched, spawner
 from tests.patience import soon_async
+
+REST_SECONDS = 60.0
+"""How long supervisors rest here, so that a busy machine does not end their rest between two attempts."""
+
+
+@pytest.fixture(autouse=True)
+def long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the supervisors of fork servers rest for longer."""
+    setting = f"from pykueue.node.supervision import reuse; reuse.REST_SECONDS = {REST_SECONDS}; main("
+    monkeypatch.setattr(spawn, "PROGRAM", PROGRAM.replace("main(", setting))
 
 
 @pytest.fixture
@@ -166,6 +176,23 @@ def test_a_report_of_a_supervisor_that_was_killed_since_is_dropped(resting: Rest
         with pytest.raises(BlockingIOError):
             ours.recv(1)
         assert not server.children
+
+
+def test_the_end_of_a_supervisor_is_news_until_the_server_knows_of_the_end_of_its_attempt(resting: Resting) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        server = ForkServer(theirs, -1, theirs)
+        server.resting.close()
+        server.resting.reporter.close()
+        server.resting = resting
+        server.children[os.getpid()] = "a"
+        sleeper = Sleeper(resting, "a")
+        server.rest()
+        assert server.children == {os.getpid(): "a"}
+        server.confirm("a")
+        assert server.children == {os.getpid(): ""}
+        resting.forget(os.getpid())
+        assert sleeper.woken() is None
 
 
 def test_only_so_many_rest(resting: Resting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +357,15 @@ async def test_the_death_of_a_reused_supervisor_is_that_of_its_present_attempt(t
         await watched.until(lambda: watched.gone == ["u/main/0", "u/main/1"])
         assert not process_start(int(watched.printed("u/main/1"))), "what it ran has ended before"
         watched.known.clear()
+
+
+async def test_a_supervisor_whose_command_could_not_start_is_not_reused(tmp_path: Path) -> None:
+    async with spawner(tmp_path) as watched:
+        watched.spawner.start(Start("u/main/0", ("/none",), ENV, str(tmp_path), "n/p"))
+        first = await watched.over("u/main/0")
+        await watched.until(partial(watched.gone.count, "u/main/0"))
+        (second,) = await in_turn(watched, range(1, 2), "exit 0")
+        assert second.supervisor != first.supervisor
 
 
 async def test_a_supervisor_with_a_notifier_is_not_reused(tmp_path: Path) -> None:

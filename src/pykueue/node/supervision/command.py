@@ -3,7 +3,6 @@
 Supervisors use it, so it imports next to nothing.
 """
 
-import contextlib
 import ctypes
 import errno
 import fcntl
@@ -106,7 +105,9 @@ def fork_into(cgroup: str) -> int | None:
     except OSError:
         return None
     arguments = CloneArguments(flags=CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=folder)
-    child: int = SYSCALLS.syscall(CLONE3, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
+    child: int = SYSCALLS.syscall(
+        ctypes.c_long(CLONE3), ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments))
+    )
     os.close(folder)
     return None if child < 0 else child
 
@@ -114,9 +115,6 @@ def fork_into(cgroup: str) -> int | None:
 def become(request: Request, cgroup: str, streams: Streams) -> None:
     """Turn this fork into the command, in this cgroup if any. Privileges are dropped in the right order."""
     os.setsid()
-    with contextlib.suppress(OSError):
-        # It fails if none of them can be used any more.
-        os.sched_setaffinity(0, cores())
     if cgroup:
         with open(f"{cgroup}/cgroup.procs", "w") as file:
             file.write("0")
@@ -169,12 +167,6 @@ def become(request: Request, cgroup: str, streams: Streams) -> None:
         shown = argv[0].decode(errors="replace")
         message = lower(error) if found(argv[0], env) else "executable file not found in $PATH"
         raise StartError(f'exec: "{shown}": {message}') from error
-
-
-@functools.cache
-def cores() -> frozenset[int]:
-    """The cores that commands may use: all that the fork server could use when it began."""
-    return frozenset(os.sched_getaffinity(0))
 
 
 @functools.cache

@@ -23,7 +23,7 @@ import traceback
 from collections import OrderedDict
 from typing import Final
 
-from pykueue.node.supervision.command import Request, cores, ignored
+from pykueue.node.supervision.command import Request, ignored
 from pykueue.node.supervision.followers import boot_seconds
 from pykueue.node.supervision.notifier import Notifier
 from pykueue.node.supervision.processes import boot_id, kill_below
@@ -67,7 +67,7 @@ class ForkServer:
         self.waiting_bytes = 0
         self.starting: dict[int, float] = {}
         """Supervisors whose command has not started: a pipe that each closes then, and when it counts as slow."""
-        self.starting_max = max(1, len(cores()) - 1)
+        self.starting_max = max(1, len(os.sched_getaffinity(0)) - 1)
         """How many containers start at once: one core is left for the server."""
         self.children: dict[int, str] = {}
         """Supervisors, each with the key of its attempt; empty for those that rest."""
@@ -145,8 +145,13 @@ class ForkServer:
             # It was killed since, and its end was reported.
             self.resting.forget(pid)
             return
-        self.children[pid] = ""
         send(self.control, "rests", key)
+
+    def confirm(self, key: str) -> None:
+        """Allow the reuse of a supervisor whose attempt the server knows to be over; its own end is then no news."""
+        pid = self.resting.confirm(key)
+        if pid in self.children:
+            self.children[pid] = ""
 
     def enqueue(self, key: str, size: int, request: Request) -> None:
         """Let a container wait for its start, once."""
@@ -190,7 +195,7 @@ class ForkServer:
             elif "withdraw" in request:
                 self.withdraw(str(request["withdraw"]))
             elif "confirm" in request:
-                self.resting.confirm(str(request["confirm"]))
+                self.confirm(str(request["confirm"]))
             elif request.get("once"):
                 # The command is a probe or has a client, and its time has begun.
                 self.start(request)
@@ -331,12 +336,6 @@ def prepare() -> socket.socket:
     return notices
 
 
-def leave_core() -> None:
-    """Leave one core to the server: supervisors would interrupt it although another core is idle."""
-    if len(cores()) > 1:
-        os.sched_setaffinity(0, cores() - {min(cores())})
-
-
 def main(folder: str, fd: int) -> None:
     """Serve requests from a socket, for the attempts in a folder."""
     os.chdir(folder)
@@ -354,7 +353,6 @@ def main(folder: str, fd: int) -> None:
     adopt_orphans()
     # Computed once; all forks inherit it.
     ignored()
-    leave_core()
     gc.disable()
     gc.freeze()
     try:

@@ -93,13 +93,14 @@ class Resting:
         self.unconfirmed[key] = pid
         return pid, key
 
-    def confirm(self, key: str) -> None:
-        """Allow the use of a supervisor: the server knows that its attempt has ended."""
+    def confirm(self, key: str) -> int:
+        """Allow the use of a supervisor whose attempt the server knows to be over; its process, or 0 if it is gone."""
         pid = self.unconfirmed.pop(key, 0)
         if pid and len(self.ready) < RESTING_MAX:
             self.ready.append(pid)
         elif pid:
             self.forget(pid)
+        return pid
 
     def use(self, request: Request, lock: int, begins: int) -> int:
         """Send a request to a supervisor that rests; its process, or 0 if there is none for it."""

@@ -188,7 +188,8 @@ class Supervisor:
             if fd >= 0:
                 os.close(fd)
         self.output.close()
-        return self.recorded and not self.reap()
+        # A command that could not start may have failed because of this process.
+        return self.recorded and not problem and not self.reap()
 
     def open_console(self) -> None:
         """Let clients attach to the command, if its request says so."""
