@@ -46,7 +46,7 @@ PORT: Final = Floor(
 HTTP: Final = Floor(
     "HTTP creates", "/s", 800, "durable creates by one client with 64 in flight", at_least=True, scales=True
 )
-RATE: Final = Floor("jobs", "/s", 100, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
+RATE: Final = Floor("jobs", "/s", 90, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
 START: Final = Floor("submit to start", "ms", 25, "median, when nothing else goes on", scales=True)
 UP: Final = Floor("up", "CPU s", 5, f"until it says that it is up, {KEPT:,} finished Jobs kept", scales=True)
 READ: Final = Floor("read", "CPU s", 20, f"until all is read and Jobs are admitted, {KEPT:,} of them kept", scales=True)
