@@ -8,7 +8,7 @@ import msgspec
 
 from pykueue.base.clock import SystemClock
 from pykueue.kube.port import PODS, GoneError, KubeError, Resource
-from pykueue.node.podwatch import PodWatch
+from pykueue.node.podwatch import SETTLED_MAX, PodWatch
 from tests.fakes.faulty import Faulty, settle
 from tests.node.podhost import NODE, pod_api
 
@@ -59,6 +59,35 @@ async def test_the_life_of_pods() -> None:
     await told.until(*first, "seen new", "over running", "seen leaving", "gone old")
     task.cancel()
     await asyncio.wait((task,))
+
+
+async def test_what_a_watch_that_is_behind_shows_of_an_ended_pod_is_ignored() -> None:
+    api = pod_api()
+    api.store(PODS, pod("ended", "Running"))
+    await settle()
+    told = Told(api)
+    task = asyncio.create_task(told.watch.run())
+    first = ["seen ended", "listed ['ended']"]
+    await told.until(*first)
+    told.watch.settle("ended")
+    api.store(PODS, pod("ended", "Running", labels={"late": "yes"}))
+    api.store(PODS, pod("new"))
+    await told.until(*first, "seen new")
+    # Its deletion is confirmed all the same.
+    api.store(PODS, pod("ended", "Failed", deletionTimestamp="2027-01-01T00:00:00Z", deletionGracePeriodSeconds=30))
+    api.drop(PODS, "ended", "n")
+    await told.until(*first, "seen new", "seen ended", "gone ended")
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def test_only_so_many_ended_pods_are_remembered() -> None:
+    watch = Told(pod_api()).watch
+    for number in range(SETTLED_MAX + 5):
+        watch.settle(str(number))
+    assert len(watch.settled) == SETTLED_MAX
+    assert "4" not in watch.settled
+    assert "5" in watch.settled
 
 
 async def test_a_version_that_is_no_longer_kept_is_listed_anew() -> None:

@@ -22,6 +22,8 @@ LOG: Final = logging.getLogger(__name__)
 
 FIRST_MICROS: Final = 50_000
 DOUBLINGS_MAX: Final = 7
+SETTLED_MAX: Final = 10_000
+"""How many ended pods are remembered: far more than end while the watch is behind."""
 
 
 def tree_of(raw: bytes) -> Tree:
@@ -90,6 +92,17 @@ class PodWatch:
         self.version = ""
         self.failures = 0
         self.synced = asyncio.Event()
+        self.settled: dict[str, None] = {}
+        """The uids of the pods that ended last, the latest last."""
+
+    def settle(self, uid: str) -> None:
+        """Ignore from now on what the watch, if it is behind, shows of a pod from before its end.
+
+        Its files may be gone by then, and it would be started again.
+        """
+        self.settled[uid] = None
+        if len(self.settled) > SETTLED_MAX:
+            del self.settled[next(iter(self.settled))]
 
     async def run(self) -> None:
         """Report all pods until cancelled."""
@@ -133,7 +146,7 @@ class PodWatch:
         summary = SUMMARY.decode(raw)
         if summary.done:
             self.over(summary.metadata.uid)
-        else:
+        elif summary.metadata.deletion_timestamp is not None or summary.metadata.uid not in self.settled:
             self.seen(tree_of(raw))
         return summary.metadata
 

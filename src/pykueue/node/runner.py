@@ -429,7 +429,7 @@ class Runner:
         container.tries += 1
         try:
             start = await self.builder.start(sandbox.pod, container.spec, container.number + 1)
-            if sandbox.gone or sandbox.closed:
+            if sandbox.gone or sandbox.closed or text(sandbox.pod, "metadata", "deletionTimestamp"):
                 return None
             self.spawner.start(start)
         except StartFailure as failure:
@@ -481,10 +481,7 @@ class Runner:
         self.forget(sandbox)
         if self.settings.runtime is not None:
             await self.lifecycle.remove_containers(sandbox, self.settings.runtime)
-        if sandbox.gone:
-            self.cleaner.remove(sandbox.uid)
-        else:
-            self.cleaner.tidy(sandbox.uid)
+        (self.cleaner.remove if sandbox.gone else self.cleaner.tidy)(sandbox.uid)
 
     def forget(self, sandbox: Sandbox) -> None:
         """Release a pod's GPUs, and stop its probes."""
@@ -492,6 +489,7 @@ class Runner:
         for container in sandbox.containers.values():
             container.quiet()
         self.sandboxes.pop(sandbox.uid, None)
+        self.watch.settle(sandbox.uid)
 
     def event(self, pod: Tree, reason: str, note: str, *, warning: bool = False) -> None:
         """Report an event of a pod."""
