@@ -162,37 +162,43 @@ def test_without_descriptors_a_supervisor_ends(resting: Resting, monkeypatch: py
     assert next_request(resting.reporter, "a") is None
 
 
-def test_a_report_of_a_supervisor_that_was_killed_since_is_dropped(resting: Resting) -> None:
+@pytest.fixture
+def serving(resting: Resting) -> Iterator[tuple[ForkServer, socket.socket]]:
+    """A fork server that these supervisors report to, and the server's end of its socket."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         server = ForkServer(theirs, -1, theirs)
         server.resting.close()
         server.resting.reporter.close()
         server.resting = resting
-        sleeper = Sleeper(resting, "a")
-        server.rest()
-        assert sleeper.woken() is None
-        ours.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            ours.recv(1)
-        assert not server.children
+        yield server, ours
 
 
-def test_the_end_of_a_supervisor_is_news_until_the_server_knows_of_the_end_of_its_attempt(resting: Resting) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        server = ForkServer(theirs, -1, theirs)
-        server.resting.close()
-        server.resting.reporter.close()
-        server.resting = resting
-        server.children[os.getpid()] = "a"
-        sleeper = Sleeper(resting, "a")
-        server.rest()
-        assert server.children == {os.getpid(): "a"}
-        server.confirm("a")
-        assert server.children == {os.getpid(): ""}
-        resting.forget(os.getpid())
-        assert sleeper.woken() is None
+def test_a_report_of_a_supervisor_that_was_killed_since_is_dropped(
+    resting: Resting, serving: tuple[ForkServer, socket.socket]
+) -> None:
+    server, ours = serving
+    sleeper = Sleeper(resting, "a")
+    server.rest()
+    assert sleeper.woken() is None
+    ours.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        ours.recv(1)
+    assert not server.children
+
+
+def test_the_end_of_a_supervisor_is_news_until_the_server_knows_of_the_end_of_its_attempt(
+    resting: Resting, serving: tuple[ForkServer, socket.socket]
+) -> None:
+    server, _ = serving
+    server.children[os.getpid()] = "a"
+    sleeper = Sleeper(resting, "a")
+    server.rest()
+    assert server.children == {os.getpid(): "a"}
+    server.confirm("a")
+    assert server.children == {os.getpid(): ""}
+    resting.forget(os.getpid())
+    assert sleeper.woken() is None
 
 
 def test_only_so_many_rest(resting: Resting, monkeypatch: pytest.MonkeyPatch) -> None:

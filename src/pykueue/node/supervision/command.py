@@ -76,16 +76,18 @@ def start(request: Request, cgroup: str, streams: Streams) -> tuple[int, int]:
     report, reporter = os.pipe2(os.O_CLOEXEC)
     try:
         child = fork_into(cgroup) if cgroup else None
-        joins = "" if child is not None else cgroup
         if child is None:
             child = os.fork()
+        else:
+            # It need not move there.
+            cgroup = ""
     except OSError:
         os.close(report)
         os.close(reporter)
         raise
     if not child:
         try:
-            become(request, joins, streams)
+            become(request, cgroup, streams)
         except BaseException as error:
             os.write(reporter, (str(error) or repr(error)).encode(errors="replace")[:4096])
         finally:
