@@ -174,7 +174,7 @@ async def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing
 async def test_reasons_of_many_are_held_back_after_writes_that_took_long() -> None:
     async with running(Running()) as manager:
         await holding(manager)
-        manager.pump.reasons.written(5 * MICROS, manager.clock.now())
+        manager.pump.reasons.written(20 * MICROS // DELAY_FACTOR, manager.clock.now())
         names = [f"w-{number}" for number in range(FEW + 1)]
         for number, name in enumerate(names):
             manager.workload(name, "a", str(number + 2))
@@ -238,7 +238,8 @@ async def test_reasons_of_many_are_written_one_at_a_time_with_pauses_as_long_as_
             manager.workload(f"w-{number}", "a", str(2 + number % 2))
         await manager.clock.advance(60)
         assert most == 1
-        assert 50 <= len(statuses(manager)) <= 60 * MICROS // ((1 + DELAY_FACTOR) * SLOW)
+        most_written = 60 * MICROS // ((1 + DELAY_FACTOR) * SLOW)
+        assert 0.8 * most_written <= len(statuses(manager)) <= most_written
         manager.store.before = None
         await manager.clock.advance(10)
         assert {written(manager, f"w-{number}")[0] for number in range(2 * FEW)} == {"ExceedsMaxQuota"}
@@ -256,7 +257,7 @@ async def test_the_head_of_each_queue_and_those_behind_it_take_turns() -> None:
         behind = [f"behind-{number}" for number in range(FEW)]
         for name in behind:
             manager.workload(name, "a")
-        await manager.clock.advance(30)
+        await manager.clock.advance(60)
         seen = {*statuses(manager)}
         counts = [len(seen & {*names}) for names in (heads, behind)]
         assert 10 <= min(counts) <= max(counts) <= 20

@@ -50,6 +50,8 @@ decides on more workloads at a time.
 REBASES: Final = 5
 """How often a write is repeated when others keep changing its Workload."""
 PAUSE: Final = MICROS // 5
+LATENCY_WRITES: Final = 16
+"""About how many writes the average of their duration covers."""
 
 
 class QueuedWrite:
@@ -120,6 +122,8 @@ class DecisionWrites:
         self.accepts_more = asyncio.Event()
         """Set while there are few enough of them to decide on more."""
         self.accepts_more.set()
+        self.latency = 0
+        """Microseconds that recent writes took, on average."""
         self.queues: dict[str, WriteQueue] = {}
         """The Workloads that are being written, by key."""
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -325,7 +329,13 @@ class DecisionWrites:
             self.accepts_more.clear()
         try:
             async with self.slots:
-                return await (writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status))
+                began = self.cluster.clock.moment()
+                try:
+                    return await (
+                        writes.deactivate(seen) if step.status is None else writes.admission(seen, step.status)
+                    )
+                finally:
+                    self.latency += (self.cluster.clock.moment() - began - self.latency) // LATENCY_WRITES
         finally:
             self.sending -= 1
             if self.sending <= ENOUGH:

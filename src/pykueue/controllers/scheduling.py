@@ -8,11 +8,12 @@ from typing import Final, TypeVar
 from pykueue.api.core import KubeObject
 from pykueue.api.names import WorkloadCondition
 from pykueue.api.workload import Workload
-from pykueue.base.units import MICROS, Instant, Moment
+from pykueue.base.units import MICROS, Instant
 from pykueue.bridge import inbound
 from pykueue.bridge.decisionevents import NEVER, REPORTER
 from pykueue.bridge.sentences import shrinkable_of
 from pykueue.controllers.cluster import Cluster
+from pykueue.controllers.cyclepause import CyclePause
 from pykueue.controllers.decisionwrites import DecisionWrites
 from pykueue.controllers.events import owner
 from pykueue.controllers.journalfile import JournalFile
@@ -34,8 +35,6 @@ from pykueue.kube.port import KubeError
 
 LOG: Final = logging.getLogger(__name__)
 
-IDLE_CYCLE_PAUSE: Final = MICROS // 10
-"""The pause after a cycle that started nothing, so that the next one has more changes to consider."""
 Known = TypeVar("Known", bound=KubeObject)
 
 
@@ -56,6 +55,7 @@ class Pump:
         self.recent = Recent()
         self.preemptors = Preemptors()
         self.backoff = WriteBackoff(cluster.clock)
+        self.pause = CyclePause(cluster.clock, self.engine)
         self.facts = WorkloadFacts(cluster, self.engine, self.reasons, self.backoff, self.observe)
         self.writes = DecisionWrites(cluster, metrics, self.engine, self.reasons, self.backoff, self.facts)
         self.follow(cluster.namespaces, "Namespace")
@@ -74,6 +74,7 @@ class Pump:
         """Pass a fact to the engine, and wake the loop."""
         if self.journal is not None and self.journal.is_full:
             self.begin_journal()
+        self.pause.note(fact)
         self.front.observe(fact)
         self.news.set()
 
@@ -211,7 +212,7 @@ class Pump:
             if started or not self.engine.entries:
                 await asyncio.sleep(0)
             else:
-                await clock.sleep_to(Moment(began + IDLE_CYCLE_PAUSE))
+                await self.pause.wait(began, self.writes.latency)
             began = clock.moment()
             await self.writes.accepts_more.wait()
             self.reasons.written(clock.moment() - began, clock.now())

@@ -1,7 +1,7 @@
 """Writes the status and the finalizers of queues, cohorts, flavors and checks.
 
 Changes of workloads are gathered for a second, for up to ten where many queues change at once, and for up to a minute
-while the API server is so slow that these writes would take more than a fifth of the time. Only differences are
+while the API server is so slow that these writes would take more than a tenth of the time. Only differences are
 written; unchanged objects are not examined.
 """
 

@@ -11,7 +11,7 @@ BACKOFF_MAX: Final = 300 * MICROS
 DOUBLINGS_MAX: Final = 20
 """A backoff lasts twice as long after each failure, within these bounds."""
 DELAY_MICROS_MAX: Final = 60 * MICROS
-DELAY_FACTOR: Final = 4
+DELAY_FACTOR: Final = 9
 """After writes that took long, less urgent ones are delayed for so many times as long, up to the limit above."""
 
 

@@ -93,8 +93,8 @@ async def test_an_object_is_made_read_changed_and_deleted() -> None:
         with pytest.raises(NotFoundError, match=r"get things.example.com default/a: things .* not found"):
             await fetch(kube)
         assert api.log == [
-            ("POST", f"{AT}?fieldManager=kueue"),
-            ("PATCH", f"{AT}/a?fieldManager=kueue"),
+            ("POST", f"{AT}?fieldManager=kueue&fieldValidation=Ignore"),
+            ("PATCH", f"{AT}/a?fieldManager=kueue&fieldValidation=Ignore"),
             ("GET", f"{AT}/a"),
             ("DELETE", f"{AT}/a"),
             ("GET", f"{AT}/a"),

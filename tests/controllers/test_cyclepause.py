@@ -1,0 +1,123 @@
+"""After a cycle that started nothing, arrivals wait for one another, and quota that is given back waits for nothing."""
+
+from collections.abc import Callable
+
+from pykueue.base.units import MICROS
+from pykueue.controllers.cyclepause import LONGEST_MICROS
+from pykueue.kube.port import WORKLOADS
+from tests.controllers.running import TEAM, Running, running
+
+SLOW = MICROS // 25
+"""How long a write takes on a slow server: 40 ms."""
+
+
+def counted(manager: Running) -> Callable[[], int]:
+    """How many cycles looked at a workload since the last question."""
+    seen = [0, 0]
+    note = manager.metrics.cycle
+
+    def cycle(success: bool, seconds: float, heads: object = None) -> None:
+        seen[0] += bool(heads)
+        note(success, seconds, heads)  # type: ignore[arg-type]  # passed on as it came
+
+    def since() -> int:
+        found, seen[1] = seen[0] - seen[1], seen[0]
+        return found
+
+    manager.metrics.cycle = cycle  # type: ignore[method-assign]  # only counts, and passes on
+    return since
+
+
+def admitted(manager: Running, *names: str) -> list[str]:
+    return [name for name in names if (manager.condition(name, "Admitted") or {}).get("status") == "True"]
+
+
+def finish(manager: Running, name: str) -> None:
+    manager.change_condition(name, "Finished", "True", "Succeeded")
+
+
+async def full(manager: Running, *names: str) -> None:
+    """A queue that these workloads fill."""
+    manager.queues("a", cpu=str(len(names)))
+    for name in names:
+        manager.workload(name, "a")
+    await manager.clock.advance(1)
+    assert admitted(manager, *names) == list(names)
+
+
+async def test_quota_that_is_given_back_in_a_pause_is_used_at_once() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.workload("second", "a")
+        await manager.clock.advance(0.01)
+        finish(manager, "first")
+        await manager.clock.advance(0)
+        assert admitted(manager, "second") == ["second"]
+
+
+async def test_a_workload_that_is_deleted_ends_the_pause_too() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.workload("second", "a")
+        await manager.clock.advance(0.01)
+        manager.store.drop(WORKLOADS, "first", TEAM)
+        await manager.clock.advance(0)
+        assert admitted(manager, "second") == ["second"]
+
+
+async def test_workloads_that_arrive_in_a_pause_are_considered_together() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        cycles = counted(manager)
+        for number in range(30):
+            manager.workload(f"w-{number}", "a", spec={"priority": number})
+            await manager.clock.advance(0.01)
+        assert 1 < cycles() <= 4
+        await manager.clock.advance(1)
+        finish(manager, "first")
+        await manager.clock.advance(0)
+        assert admitted(manager, *(f"w-{number}" for number in range(30))) == ["w-29"]
+
+
+async def test_the_deletion_of_one_that_waits_does_not_end_the_pause() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.workload("second", "a")
+        manager.workload("third", "a")
+        await manager.clock.advance(0.01)
+        cycles = counted(manager)
+        manager.store.drop(WORKLOADS, "second", TEAM)
+        await manager.clock.advance(0.05)
+        assert cycles() == 0
+
+
+async def test_while_writes_are_slow_more_quota_is_waited_for() -> None:
+    async with running(Running()) as manager:
+        manager.store.before = lambda call: manager.clock.sleep(SLOW) if call.startswith("patch workloads") else None
+        names = [f"w-{number}" for number in range(60)]
+        await full(manager, *names)
+        assert 0.9 * SLOW < manager.pump.writes.latency <= SLOW
+        for number in range(3):
+            manager.workload(f"next-{number}", "a")
+        await manager.clock.advance(0.01)
+        cycles = counted(manager)
+        for name in names[:3]:
+            finish(manager, name)
+            await manager.clock.advance(0.005)
+        await manager.clock.advance(0.01)
+        assert cycles() == 0
+        await manager.clock.advance(2 * SLOW / MICROS)
+        assert admitted(manager, "next-0") == ["next-0"]
+        await manager.clock.advance(1)
+        assert admitted(manager, "next-1", "next-2") == ["next-1", "next-2"]
+
+
+async def test_a_pause_ends_in_time_however_slow_writes_are() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.pump.writes.latency = MICROS
+        manager.workload("second", "a")
+        await manager.clock.advance(0.01)
+        finish(manager, "first")
+        await manager.clock.advance(LONGEST_MICROS / MICROS)
+        assert admitted(manager, "second") == ["second"]
