@@ -5,8 +5,7 @@ from typing import Any
 
 from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.base.units import MICROS
-from pykueue.controllers.pendingreasons import FEW, SHARED_EVERY_WHEN_IDLE
-from pykueue.controllers.writebackoff import DELAY_FACTOR
+from pykueue.controllers.pendingreasons import FEW, ONE_PART_IN, SHARED_EVERY_WHEN_IDLE
 from pykueue.engine.wording import message
 from pykueue.kube.port import WORKLOADS
 from tests.controllers.running import TEAM, Running, running
@@ -174,7 +173,7 @@ async def test_of_many_the_oldest_get_their_reason_first_and_faster_once_nothing
 async def test_reasons_of_many_are_held_back_after_writes_that_took_long() -> None:
     async with running(Running()) as manager:
         await holding(manager)
-        manager.pump.reasons.written(20 * MICROS // DELAY_FACTOR, manager.clock.now())
+        manager.pump.reasons.written(20 * MICROS // (ONE_PART_IN - 1), manager.clock.now())
         names = [f"w-{number}" for number in range(FEW + 1)]
         for number, name in enumerate(names):
             manager.workload(name, "a", str(number + 2))
@@ -216,7 +215,7 @@ async def test_the_time_that_writes_take_is_measured() -> None:
         assert manager.pump.reasons.slow_delay == 0
         answered.set()
         await manager.clock.advance(1)
-        assert manager.pump.reasons.slow_delay == DELAY_FACTOR * 2 * MICROS
+        assert manager.pump.reasons.slow_delay == (ONE_PART_IN - 1) * 2 * MICROS
 
 
 async def test_reasons_of_many_are_written_one_at_a_time_with_pauses_as_long_as_the_server_is_slow() -> None:
@@ -238,7 +237,7 @@ async def test_reasons_of_many_are_written_one_at_a_time_with_pauses_as_long_as_
             manager.workload(f"w-{number}", "a", str(2 + number % 2))
         await manager.clock.advance(60)
         assert most == 1
-        most_written = 60 * MICROS // ((1 + DELAY_FACTOR) * SLOW)
+        most_written = 60 * MICROS // (ONE_PART_IN * SLOW)
         assert 0.8 * most_written <= len(statuses(manager)) <= most_written
         manager.store.before = None
         await manager.clock.advance(10)

@@ -30,6 +30,8 @@ REWRITE_AFTER: Final = 5 * MICROS
 BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
 workload that was not evaluated yet needs no reason while others are admitted."""
+ONE_PART_IN: Final = 10
+"""How much of the time the writes of reasons take at most, while many workloads wait and the server is slow."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 SHARED_EVERY: Final = MICROS
@@ -166,7 +168,7 @@ class PendingReasons:
 
         By the end of the delay a pending workload was evaluated again, and may have started.
         """
-        delay = delay_after(took)
+        delay = delay_after(took, ONE_PART_IN)
         # Less than the usual delay is no reason to call the server slow.
         if delay >= WRITE_AFTER and now + delay >= self.slow_until:
             self.slow_delay, self.slow_until = delay, Instant(now + delay)
@@ -243,7 +245,7 @@ class PendingReasons:
     def write_ended(self, key: str, now: Instant) -> None:
         """Record that the writes on a workload have ended."""
         if key == self.writing:
-            self.paused_until = Instant(now + delay_after(now - self.writing_since))
+            self.paused_until = Instant(now + delay_after(now - self.writing_since, ONE_PART_IN))
             self.writing = ""
 
     def due_of_decided(self, now: Instant, *, busy: bool, later: Later, most: int | None = None) -> list[Wait]:

@@ -1,8 +1,8 @@
 """Writes the status and the finalizers of queues, cohorts, flavors and checks.
 
 Changes of workloads are gathered for a second, for up to ten where many queues change at once, and for up to a minute
-while the API server is so slow that these writes would take more than a tenth of the time. Only differences are
-written; unchanged objects are not examined.
+while the API server is so slow that these writes, one after another, would take more than a fifth of the time. Only
+differences are written; unchanged objects are not examined.
 """
 
 import asyncio
@@ -56,6 +56,8 @@ GATHER_MICROS_MAX: Final = 10 * MICROS
 WRITES_PER_SECOND: Final = 6
 """With more writes than this, changes are collected for longer, up to the limit above."""
 WRITERS: Final = 8
+ONE_PART_IN: Final = 5
+"""How much of the time of one writer these writes take at most while the server is slow."""
 
 
 class Decider(Protocol):
@@ -262,10 +264,10 @@ class Statuses:
             if not self.may_write():
                 delay = GATHER_MICROS
                 continue
-            began = clock.moment()
-            written = await self.write_all(self.tasks(marks.take()))
-            took = clock.moment() - began
-            delay = max(pause, min(longest, written * MICROS // WRITES_PER_SECOND), min(slowest, delay_after(took)))
+            written, took = await self.write_all(self.tasks(marks.take()))
+            delay = max(
+                pause, min(longest, written * MICROS // WRITES_PER_SECOND), min(slowest, delay_after(took, ONE_PART_IN))
+            )
 
     async def rest(self, micros: int) -> None:
         """Sleep for a number of microseconds."""
@@ -344,20 +346,23 @@ class Statuses:
             return None
         return tuple(one for one in known if one != ours)
 
-    async def write_all(self, tasks: Iterator[Task]) -> int:
-        """Carry out tasks concurrently; returns their number."""
-        done = 0
+    async def write_all(self, tasks: Iterator[Task]) -> tuple[int, int]:
+        """Carry out tasks concurrently; returns their number, and the microseconds that all of them took together."""
+        clock = self.cluster.clock
+        done = took = 0
 
         async def work() -> None:
-            nonlocal done
+            nonlocal done, took
             for task in tasks:
-                done += 1
+                began = clock.moment()
                 await self.write(task)
+                took += clock.moment() - began
+                done += 1
 
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(work())
-        return done
+        return done, took
 
     async def write(self, task: Task) -> None:
         """Carry out one task; schedules a retry if the error may be temporary."""

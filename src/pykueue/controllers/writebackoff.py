@@ -11,13 +11,14 @@ BACKOFF_MAX: Final = 300 * MICROS
 DOUBLINGS_MAX: Final = 20
 """A backoff lasts twice as long after each failure, within these bounds."""
 DELAY_MICROS_MAX: Final = 60 * MICROS
-DELAY_FACTOR: Final = 9
-"""After writes that took long, less urgent ones are delayed for so many times as long, up to the limit above."""
 
 
-def delay_after(took: int) -> int:
-    """For how long less urgent writes are delayed after others that took this long: admissions come first."""
-    return min(DELAY_MICROS_MAX, DELAY_FACTOR * took)
+def delay_after(took: int, part: int) -> int:
+    """The delay of less urgent writes after others that took this long, so that they take one part of the time.
+
+    Admissions come first, so the slower the server is, the fewer of the others it gets.
+    """
+    return min(DELAY_MICROS_MAX, (part - 1) * took)
 
 
 class BackedOff(Frozen):
