@@ -252,7 +252,6 @@ class Statuses:
 
         The delay is at most `longest`, or `slowest` if the writes take long.
         """
-        clock = self.cluster.clock
         delay = pause
         while True:
             await marks.some.wait()
