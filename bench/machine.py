@@ -22,7 +22,7 @@ from bench.floors import Floor, Result, run
 from bench.holds import holds
 from bench.keptjobs import KEPT, LISTED, filled
 from bench.neighbours import neighbours
-from bench.upserver import CONFIG_MAPS, Server, job, serving
+from bench.upserver import CONFIG_MAPS, NARROW, NARROW_ROOM, QUEUE, Server, job, serving
 from pykueue.api.core import KubeObject
 from pykueue.apiserver.inprocess import LocalKube
 from pykueue.apiserver.kinds.catalog import Catalog
@@ -36,8 +36,8 @@ WRITES: Final = 4_000
 IN_FLIGHT: Final = 64
 SUBMITTED: Final = 1_000
 """Jobs of one run: twenty seconds at fifty per second."""
+SUBMITTED_NARROW: Final = 300
 STARTS: Final = 30
-QUICK: Final = "quick-"
 IDLE_SECONDS: Final = 20.0
 
 PORT: Final = Floor(
@@ -47,6 +47,9 @@ HTTP: Final = Floor(
     "HTTP creates", "/s", 800, "durable creates by one client with 64 in flight", at_least=True, scales=True
 )
 RATE: Final = Floor("jobs", "/s", 90, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
+NARROW_RATE: Final = Floor(
+    "jobs, in turns", "/s", 40, f"the next starts when one of {NARROW_ROOM} ends", at_least=True, scales=True
+)
 START: Final = Floor("submit to start", "ms", 25, "median, when nothing else goes on", scales=True)
 UP: Final = Floor("up", "CPU s", 5, f"until it says that it is up, {KEPT:,} finished Jobs kept", scales=True)
 READ: Final = Floor("read", "CPU s", 20, f"until all is read and Jobs are admitted, {KEPT:,} of them kept", scales=True)
@@ -109,16 +112,17 @@ async def http_creates(server: Server) -> float:
     return WRITES / took
 
 
-async def jobs_per_second(server: Server, count: int = SUBMITTED) -> float:
+async def jobs_per_second(server: Server, count: int = SUBMITTED, queue: str = QUEUE) -> float:
     """Jobs per second from the first submission to the last completion."""
     kube = server.kube()
+    quick = f"quick-{queue}-"
 
     async def finished() -> None:
         done = set()
         async for event in kube.watch(JOBS, "default", fields="status.successful=1"):
             found = msgspec.json.decode(event, type=Event)
             name = found.object.metadata.name or ""
-            if found.type == "ADDED" and name.startswith(QUICK):
+            if found.type == "ADDED" and name.startswith(quick):
                 done.add(name)
                 if len(done) == count:
                     return
@@ -127,7 +131,7 @@ async def jobs_per_second(server: Server, count: int = SUBMITTED) -> float:
         start = perf_counter()
         await asyncio.gather(
             finished(),
-            at_once(count, lambda number: kube.create(JOBS, job(f"{QUICK}{number}", ["true"]), "default"), 16),
+            at_once(count, lambda number: kube.create(JOBS, job(f"{quick}{number}", ["true"], queue), "default"), 16),
         )
         return count / (perf_counter() - start)
     finally:
@@ -188,9 +192,11 @@ def jobs() -> list[Result]:
         waits = uvloop.run(starts(server, Path(folder)))
         rate = uvloop.run(jobs_per_second(server))
         note = f"{SUBMITTED:,} of them; the server took {server.cpu_seconds():.1f} CPU s and {server.memory():.0f} MB"
+        narrow = uvloop.run(jobs_per_second(server, SUBMITTED_NARROW, NARROW))
     slow = kernel.slowness(before)
     return [
         Result(RATE, rate, slow, note),
+        Result(NARROW_RATE, narrow, slow, f"{SUBMITTED_NARROW} of them in a queue of {NARROW_ROOM} cores"),
         Result(START, median(waits), slow, f"of {STARTS}; from {min(waits):.0f} to {max(waits):.0f} ms"),
     ]
 

@@ -24,27 +24,33 @@ STOP_SECONDS: Final = 20.0
 CPU_CLOCK: Final = 2
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", True)
 QUEUE: Final = "bench"
+NARROW: Final = "narrow"
+"""The queue in which jobs wait for one another."""
 ROOM: Final = 1_000_000
 """The cores of the queue and the Node, so many that no job waits for another."""
-QUEUES: Final = f"""
+NARROW_ROOM: Final = 2
+QUEUES: Final = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
-metadata: {{name: machine}}
----
+metadata: {name: machine}
+""" + "".join(
+    f"""---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
-metadata: {{name: {QUEUE}}}
+metadata: {{name: {name}}}
 spec:
   namespaceSelector: {{}}
   resourceGroups:
   - coveredResources: [cpu]
-    flavors: [{{name: machine, resources: [{{name: cpu, nominalQuota: {ROOM}}}]}}]
+    flavors: [{{name: machine, resources: [{{name: cpu, nominalQuota: {room}}}]}}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
-metadata: {{name: {QUEUE}, namespace: default}}
-spec: {{clusterQueue: {QUEUE}}}
+metadata: {{name: {name}, namespace: default}}
+spec: {{clusterQueue: {name}}}
 """
+    for name, room in ((QUEUE, ROOM), (NARROW, NARROW_ROOM))
+)
 
 
 class Server:
@@ -109,8 +115,8 @@ def ended(popen: "subprocess.Popen[bytes]") -> None:
         popen.kill()
 
 
-def job(name: str, command: list[str], **spec: Any) -> bytes:
-    """A Job of one pod in the queue."""
+def job(name: str, command: list[str], queue: str = QUEUE, **spec: Any) -> bytes:
+    """A Job of one pod in a queue."""
     container = {"name": "main", "image": "none", "command": command, "resources": {"requests": {"cpu": "1"}}}
     return msgspec.json.encode(
         {
@@ -119,7 +125,7 @@ def job(name: str, command: list[str], **spec: Any) -> bytes:
             "metadata": {
                 "name": name,
                 "namespace": "default",
-                "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+                "labels": {"kueue.x-k8s.io/queue-name": queue},
             },
             "spec": {
                 "backoffLimit": 0,

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from pykueue.base.units import MICROS
+from pykueue.base.units import MICROS, Instant
 from pykueue.controllers.cyclepause import LONGEST_MICROS
+from pykueue.engine.decisions import Decision
 from pykueue.kube.port import WORKLOADS
 from tests.controllers.running import TEAM, Running, running
 
@@ -121,3 +122,24 @@ async def test_a_pause_ends_in_time_however_slow_writes_are() -> None:
         finish(manager, "first")
         await manager.clock.advance(LONGEST_MICROS / MICROS)
         assert admitted(manager, "second") == ["second"]
+
+
+async def test_cycles_that_start_nothing_take_a_part_of_the_time_only() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first", "second")
+        cycles = counted(manager)
+        decide = manager.pump.engine.decide
+
+        def slow(now: Instant) -> list[Decision]:
+            manager.clock.turn_to(Instant(manager.clock.now() + LONGEST_MICROS // 10))
+            return decide(now)
+
+        manager.pump.front.decide = slow  # type: ignore[method-assign]  # takes time, as in a large cluster
+        manager.workload("next", "a", "2")
+        await manager.clock.advance(0.02)
+        assert cycles() == 1
+        finish(manager, "first")
+        await manager.clock.advance(0.02)
+        assert cycles() == 0
+        await manager.clock.advance(0.03)
+        assert cycles() == 1

@@ -1,9 +1,9 @@
 """The pause after a cycle that started nothing: until quota is given back, or for a tenth of a second.
 
 Workloads that arrive meanwhile are considered together, because a cycle per arrival would find the same full queues
-each time. Quota that is given back is used at once. More of it may follow, so the pause lasts as long as a write has
-taken lately: a busy API server is not asked sooner for what it would only write later, and one that answers within
-milliseconds leaves no quota idle.
+each time. Quota that is given back ends the pause, after a moment in which more may follow: as long as a write takes at
+present, so that a busy API server is not asked sooner for what it could only store later, and as long as cycles need
+in order not to take more than a fifth of the time.
 """
 
 import asyncio
@@ -16,6 +16,8 @@ from pykueue.engine.engine import Engine
 from pykueue.engine.facts import Fact, Gone, Seen, Stopped
 
 LONGEST_MICROS: Final = MICROS // 10
+ONE_PART_IN: Final = 5
+"""How much of the time cycles take at most that start nothing."""
 
 
 class CyclePause:
@@ -44,13 +46,14 @@ class CyclePause:
     async def wait(self, began: Moment, write_micros: int) -> None:
         """Wait for the next cycle after one that began at this moment; a write takes this long at present."""
         self.freed.clear()
+        gather = max(write_micros, (ONE_PART_IN - 1) * (self.clock.moment() - began))
         end = Moment(began + LONGEST_MICROS)
         alarm = asyncio.get_running_loop().create_task(self.end(end), name="cycle pause")
         try:
             await self.freed.wait()
         finally:
             alarm.cancel()
-        await self.clock.sleep_to(min(end, Moment(self.clock.moment() + write_micros)))
+        await self.clock.sleep_to(min(end, Moment(self.clock.moment() + gather)))
 
     async def end(self, moment: Moment) -> None:
         """End the pause at this moment."""
