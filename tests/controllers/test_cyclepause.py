@@ -1,11 +1,12 @@
-"""After a cycle that started nothing, arrivals wait for one another, and quota that is given back waits for nothing."""
+"""After a cycle that started nothing, arrivals wait for one another, and a release of quota ends the wait."""
 
 from collections.abc import Callable
 
 from pykueue.base.units import MICROS, Instant
 from pykueue.controllers.cyclepause import LONGEST_MICROS
 from pykueue.engine.decisions import Decision
-from pykueue.kube.port import WORKLOADS
+from pykueue.kube.port import WORKLOADS, RejectedError
+from tests.builders import workload
 from tests.controllers.running import TEAM, Running, running
 
 SLOW = MICROS // 25
@@ -64,6 +65,58 @@ async def test_a_workload_that_is_deleted_ends_the_pause_too() -> None:
         manager.store.drop(WORKLOADS, "first", TEAM)
         await manager.clock.advance(0)
         assert admitted(manager, "second") == ["second"]
+
+
+async def test_a_victim_that_has_stopped_ends_the_pause() -> None:
+    async with running(Running()) as manager:
+        manager.queues("a", cpu="1", preemption={"withinClusterQueue": "LowerPriority"})
+        manager.workload("low", "a")
+        await manager.clock.advance(1)
+        manager.workload("high", "a", spec={"priority": 10})
+        await manager.clock.advance(1)
+        manager.workload("other", "a", spec={"priority": 5})
+        await manager.clock.advance(0.01)
+        manager.pump.stopped(f"{TEAM}/low")
+        await manager.clock.advance(0)
+        assert admitted(manager, "high") == ["high"]
+
+
+async def test_quota_that_someone_else_takes_away_ends_the_pause() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.workload("second", "a", spec={"priority": 10})
+        await manager.clock.advance(0.01)
+        manager.change_condition("first", "QuotaReserved", "False", "Pending")
+        manager.store.put(WORKLOADS, "first", TEAM, status={"admission": None})
+        await manager.clock.advance(0)
+        assert admitted(manager, "second") == ["second"]
+
+
+async def test_pods_that_are_done_end_the_pause() -> None:
+    async with running(Running()) as manager:
+        manager.queues("a", cpu="2")
+        pods = {**workload("first", "a")["spec"]["podSets"][0], "count": 2}
+        manager.workload("first", "a", spec={"podSets": [pods]})
+        await manager.clock.advance(1)
+        assert admitted(manager, "first") == ["first"]
+        manager.workload("second", "a")
+        await manager.clock.advance(0.01)
+        manager.store.put(WORKLOADS, "first", TEAM, status={"reclaimablePods": [{"name": "main", "count": 1}]})
+        await manager.clock.advance(0)
+        assert admitted(manager, "second") == ["second"]
+
+
+async def test_a_refused_admission_ends_the_pause() -> None:
+    async with running(Running()) as manager:
+        manager.queues("a", cpu="1")
+        manager.store.before = lambda call: manager.clock.sleep(SLOW) if call.startswith("patch workloads") else None
+        manager.store.failures_of = {"patch workloads/status": [RejectedError("patch", 422, "Invalid", "no!")]}
+        manager.workload("first", "a")
+        await manager.clock.advance(0.01)
+        manager.workload("second", "a")
+        assert "patch workloads/status second" not in manager.store.calls
+        await manager.clock.advance(SLOW / MICROS)
+        assert "patch workloads/status second" in manager.store.calls
 
 
 async def test_workloads_that_arrive_in_a_pause_are_considered_together() -> None:

@@ -1,9 +1,9 @@
 """The pause after a cycle that started nothing: until quota is given back, or for a tenth of a second.
 
 Workloads that arrive meanwhile are considered together, because a cycle per arrival would find the same full queues
-each time. Quota that is given back ends the pause, after a moment in which more may follow: as long as a write takes at
-present, so that a busy API server is not asked sooner for what it could only store later, and as long as cycles need
-in order not to take more than a fifth of the time.
+each time. A release of quota ends the pause after a moment, in which more of it may follow. The moment lasts as long as
+an average write: a busy API server could not store the next admission sooner. And cycles that start nothing take at
+most a fifth of the time, unless one takes longer than a fifth of the pause.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from pykueue.base.clock import Clock
 from pykueue.base.units import MICROS, Moment
 from pykueue.engine import model
 from pykueue.engine.engine import Engine
-from pykueue.engine.facts import Fact, Gone, Seen, Stopped
+from pykueue.engine.facts import Fact, Gone, Refused, Seen, Stopped
 
 LONGEST_MICROS: Final = MICROS // 10
 ONE_PART_IN: Final = 5
-"""How much of the time cycles take at most that start nothing."""
+"""Cycles that start nothing take at most one part in this many of the time."""
 
 
 class CyclePause:
@@ -35,25 +35,35 @@ class CyclePause:
             self.freed.set()
 
     def frees_quota(self, fact: Fact) -> bool:
-        """Whether a workload that has quota loses it by this fact."""
+        """Whether a workload that has quota gives some of it back by this fact."""
         match fact:
-            case Seen(thing=model.Workload(admission=None, key=key)) | Gone(kind="Workload", name=key) | Stopped(key):
-                known = self.engine.workload(key)
-                return known is not None and known.admission is not None
+            case Seen(thing=model.Workload() as now):
+                known = self.holder(now.key)
+                return known is not None and (
+                    now.admission is None or not now.active or now.reclaimable != known.reclaimable
+                )
+            case Gone(kind="Workload", name=key) | Stopped(key) | Refused(key):
+                return self.holder(key) is not None
             case _:
                 return False
 
+    def holder(self, key: str) -> model.Workload | None:
+        """A workload that has quota; None if there is none of this key."""
+        known = self.engine.workload(key)
+        return None if known is None or known.admission is None else known
+
     async def wait(self, began: Moment, write_micros: int) -> None:
-        """Wait for the next cycle after one that began at this moment; a write takes this long at present."""
+        """Wait until the next cycle, after one that began at this moment; `write_micros` is the average of a write."""
         self.freed.clear()
-        gather = max(write_micros, (ONE_PART_IN - 1) * (self.clock.moment() - began))
+        cycle = self.clock.moment() - began
         end = Moment(began + LONGEST_MICROS)
         alarm = asyncio.get_running_loop().create_task(self.end(end), name="cycle pause")
         try:
             await self.freed.wait()
         finally:
             alarm.cancel()
-        await self.clock.sleep_to(min(end, Moment(self.clock.moment() + gather)))
+        enough = max(began + ONE_PART_IN * cycle, self.clock.moment() + write_micros)
+        await self.clock.sleep_to(min(end, Moment(enough)))
 
     async def end(self, moment: Moment) -> None:
         """End the pause at this moment."""

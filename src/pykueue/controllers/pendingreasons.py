@@ -31,7 +31,7 @@ BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
 workload that was not evaluated yet needs no reason while others are admitted."""
 ONE_PART_IN: Final = 10
-"""How much of the time the writes of reasons take at most, while many workloads wait and the server is slow."""
+"""The part of the time that the writes of reasons take at most while many workloads wait."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 SHARED_EVERY: Final = MICROS

@@ -13,12 +13,13 @@ DOUBLINGS_MAX: Final = 20
 DELAY_MICROS_MAX: Final = 60 * MICROS
 
 
-def delay_after(took: int, part: int) -> int:
-    """The delay of less urgent writes after others that took this long, so that they take one part of the time.
+def delay_after(took: int, one_part_in: int) -> int:
+    """The delay of less urgent writes after writes that took this long.
 
-    Admissions come first, so the slower the server is, the fewer of the others it gets.
+    Less urgent writes that take as long then need that part of the time. Admissions come first: the slower the server
+    is, the fewer other writes it gets.
     """
-    return min(DELAY_MICROS_MAX, (part - 1) * took)
+    return min(DELAY_MICROS_MAX, (one_part_in - 1) * took)
 
 
 class BackedOff(Frozen):
