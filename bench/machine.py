@@ -47,7 +47,14 @@ HTTP: Final = Floor(
     "HTTP creates", "/s", 800, "durable creates by one client with 64 in flight", at_least=True, scales=True
 )
 RATE: Final = Floor("jobs", "/s", 90, "submitted, admitted, run (`true`) and completed", at_least=True, scales=True)
-NARROW_RATE: Final = Floor("jobs, two at a time", "/s", 30, "each starts when another ends", at_least=True, scales=True)
+NARROW_RATE: Final = Floor(
+    "jobs, full queue",
+    "/s",
+    30,
+    f"the same with quota for {NARROW_ROOM}: each starts when another ends",
+    at_least=True,
+    scales=True,
+)
 START: Final = Floor("submit to start", "ms", 25, "median, when nothing else goes on", scales=True)
 UP: Final = Floor("up", "CPU s", 5, f"until it says that it is up, {KEPT:,} finished Jobs kept", scales=True)
 READ: Final = Floor("read", "CPU s", 20, f"until all is read and Jobs are admitted, {KEPT:,} of them kept", scales=True)
