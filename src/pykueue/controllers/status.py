@@ -254,6 +254,7 @@ class Statuses:
 
         The delay is at most `longest`, or `slowest` if the writes take long.
         """
+        clock = self.cluster.clock
         delay = pause
         while True:
             await marks.some.wait()
@@ -265,9 +266,9 @@ class Statuses:
             if not self.may_write():
                 delay = GATHER_MICROS
                 continue
-            began = self.cluster.clock.moment()
+            began = clock.moment()
             written, together = await self.write_all(self.tasks(marks.take()))
-            took = self.cluster.clock.moment() - began
+            took = clock.moment() - began
             if together > written * BUSY_MICROS:
                 took = together
             delay = max(

@@ -103,7 +103,8 @@ def query(**parameters: str) -> str:
 def signed(manager: str, *, force: bool = False) -> str:
     """The query string of a write by a field manager.
 
-    Looking for unknown fields takes the server 3 % longer, and nobody reads its warnings.
+    `Ignore` skips the server's check for unknown fields. The check adds 3 % to the CPU time of a write, and it only
+    produces warnings, which this client does not read.
     """
     return query(fieldManager=manager, force="true" if force else "", fieldValidation="Ignore")
 
