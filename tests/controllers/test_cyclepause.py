@@ -78,6 +78,17 @@ async def test_a_victim_that_has_stopped_ends_the_pause() -> None:
         assert admitted(manager, "high") == ["high"]
 
 
+async def test_a_deactivated_workload_ends_the_pause() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first")
+        manager.workload("second", "a")
+        await manager.clock.advance(0.01)
+        first = manager.store.at(WORKLOADS, "first", TEAM)
+        manager.store.put(WORKLOADS, "first", TEAM, spec={**first["spec"], "active": False})
+        await manager.clock.advance(0)
+        assert admitted(manager, "second") == ["second"]
+
+
 async def test_quota_that_someone_else_takes_away_ends_the_pause() -> None:
     async with running(Running()) as manager:
         await full(manager, "first")
@@ -140,6 +151,21 @@ async def test_the_deletion_of_one_that_waits_does_not_end_the_pause() -> None:
         manager.store.drop(WORKLOADS, "second", TEAM)
         await manager.clock.advance(0.05)
         assert cycles() == 0
+
+
+async def test_a_pause_that_was_ended_leaves_the_next_one_its_whole_length() -> None:
+    async with running(Running()) as manager:
+        await full(manager, "first", "other")
+        manager.workload("second", "a", "2")
+        await manager.clock.advance(0.09)
+        finish(manager, "first")
+        await manager.clock.advance(0)
+        cycles = counted(manager)
+        manager.workload("third", "a", "2", spec={"priority": 5})
+        await manager.clock.advance(0.05)
+        assert cycles() == 0
+        await manager.clock.advance(0.05)
+        assert cycles() == 1
 
 
 async def test_while_writes_are_slow_more_quota_is_waited_for() -> None:

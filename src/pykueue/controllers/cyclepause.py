@@ -2,8 +2,11 @@
 
 Workloads that arrive meanwhile are considered together, because a cycle per arrival would find the same full queues
 each time. A release of quota ends the pause after a moment, in which more of it may follow. The moment lasts as long as
-an average write: a busy API server could not store the next admission sooner. And cycles that start nothing take at
-most a fifth of the time, unless one takes longer than a fifth of the pause.
+an average write, so it is short compared with the write of the admission that follows. And cycles that start nothing
+take at most a fifth of the time, unless one takes longer than a fifth of the pause.
+
+Only a workload that gives its quota back ends the pause. What else may let one start, such as an edited queue or a
+preemptor that no longer claims its quota, is rare enough to wait for the end.
 """
 
 import asyncio
@@ -40,7 +43,7 @@ class CyclePause:
             case Seen(thing=model.Workload() as now):
                 known = self.holder(now.key)
                 return known is not None and (
-                    now.admission is None or not now.active or now.reclaimable != known.reclaimable
+                    now.admission is None or (known.active and not now.active) or now.reclaimable != known.reclaimable
                 )
             case Gone(kind="Workload", name=key) | Stopped(key) | Refused(key):
                 return self.holder(key) is not None

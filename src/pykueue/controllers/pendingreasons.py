@@ -31,7 +31,7 @@ BUSY_DELAY: Final = 10 * MICROS
 """How much longer it is held back while the server is busy and many workloads wait, and how long after its creation a
 workload that was not evaluated yet needs no reason while others are admitted."""
 ONE_PART_IN: Final = 10
-"""The part of the time that the writes of reasons take at most while many workloads wait."""
+"""While many workloads wait, the writes of reasons take at most one part in this many of the time."""
 FEW: Final = 100
 """While no more workloads than this wait, every reason is written when it is due."""
 SHARED_EVERY: Final = MICROS

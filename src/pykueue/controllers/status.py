@@ -1,8 +1,8 @@
 """Writes the status and the finalizers of queues, cohorts, flavors and checks.
 
 Changes of workloads are gathered for a second, for up to ten where many queues change at once, and for up to a minute
-while these writes would take more than a fifth of the time: that of all writers, or of one if the API server is busy.
-Only differences are written; unchanged objects are not examined.
+while these writes would take more than a fifth of the time. On a busy API server their durations are added up, although
+several run at once. Only differences are written; unchanged objects are not examined.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ WRITES_PER_SECOND: Final = 6
 """With more writes than this, changes are collected for longer, up to the limit above."""
 WRITERS: Final = 8
 ONE_PART_IN: Final = 5
-"""The part of the time that these writes take at most."""
+"""These writes take at most one part in this many of the time."""
 BUSY_MICROS: Final = MICROS // 20
 """If a write takes longer than this on average, the API server is busy."""
 

@@ -16,8 +16,8 @@ DELAY_MICROS_MAX: Final = 60 * MICROS
 def delay_after(took: int, one_part_in: int) -> int:
     """The delay of less urgent writes after writes that took this long.
 
-    Less urgent writes that take as long then need that part of the time. Admissions come first: the slower the server
-    is, the fewer other writes it gets.
+    Less urgent writes that take as long then take one part in `one_part_in` of the time, as long as the limit allows.
+    Admissions come first: the slower the server is, the fewer other writes it gets.
     """
     return min(DELAY_MICROS_MAX, (one_part_in - 1) * took)
 

@@ -103,8 +103,8 @@ def query(**parameters: str) -> str:
 def signed(manager: str, *, force: bool = False) -> str:
     """The query string of a write by a field manager.
 
-    `Ignore` skips the server's check for unknown fields. The check adds 3 % to the CPU time of a write, and it only
-    produces warnings, which this client does not read.
+    `Ignore` skips the server's check for unknown fields, which only produces warnings, and this client does not read
+    them. For the check, the server parses an applied object twice; it adds 3 % to the CPU time of creating an Event.
     """
     return query(fieldManager=manager, force="true" if force else "", fieldValidation="Ignore")
 
