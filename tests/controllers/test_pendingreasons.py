@@ -7,7 +7,7 @@ from pykueue.api.config.file import MINIMAL, read_configuration
 from pykueue.base.units import MICROS
 from pykueue.controllers.pendingreasons import FEW, ONE_PART_IN, SHARED_EVERY_WHEN_IDLE
 from pykueue.engine.wording import message
-from pykueue.kube.port import WORKLOADS
+from pykueue.kube.port import CLUSTER_QUEUES, WORKLOADS
 from tests.controllers.running import TEAM, Running, running
 from tests.fakes.faulty import settle
 
@@ -110,6 +110,21 @@ async def test_who_was_in_line_and_is_then_passed_over_gets_the_verdict_of_its_e
         manager.pump.stopped(f"{TEAM}/holder")
         await manager.clock.advance(3)
         assert {written(manager, name) for name in ("first", "second", "third")} == {("WaitingForQuota", ONE_MORE)}
+
+
+async def test_after_a_stop_equal_workloads_get_the_verdict_of_the_one_that_was_judged() -> None:
+    async with running(Running()) as manager:
+        await holding(manager)
+        names = ("first", "second", "third")
+        for name in names:
+            manager.workload(name, "a")
+        await manager.clock.advance(5)
+        manager.store.put(CLUSTER_QUEUES, "a", spec={"stopPolicy": "Hold"})
+        await manager.clock.advance(5)
+        assert {written(manager, name)[0] for name in names} == {"Suspended"}
+        manager.store.put(CLUSTER_QUEUES, "a", spec={"stopPolicy": "None"})
+        await manager.clock.advance(5)
+        assert {written(manager, name) for name in names} == {("WaitingForQuota", ONE_MORE)}
 
 
 async def test_a_preemptor_behind_another_head_no_longer_says_that_it_waits_for_its_victims() -> None:

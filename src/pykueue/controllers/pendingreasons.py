@@ -124,6 +124,8 @@ class PendingReasons:
             known = equal.workload.waiting
             stale = equal is not item and known is not None and known.reason != wait.reason
             if stale and equal.key not in self.unexplained:
+                # What was decided about it before, such as that it is queued, is outdated.
+                self.decided.pop(equal.key, None)
                 self.enqueue(equal.key, format_instant(equal.workload.created), wait.at)
 
     def judged(self, wait: Wait, written: model.Waiting | None) -> Wait:

@@ -147,6 +147,20 @@ def test_a_job_is_held_released_requeued_and_cancelled(running: Machine, tmp_pat
     assert running.run("cancel", "--all").returncode == 0
 
 
+@pytest.mark.parametrize("verb", ["hold", "cancel"])
+def test_no_pending_job_starts_while_several_are_held_or_cancelled(running: Machine, tmp_path: Path, verb: str) -> None:
+    starts = tmp_path / "starts"
+    for number in range(6):
+        script = f"echo {number} >> {starts}; exec sleep 600"
+        detached(running, f"{verb}-{number}", script, "--cpu", "4", "--label", f"many={verb}")
+    assert soon(starts.exists)
+    done = running.run(verb, "-l", f"many={verb}")
+    assert (done.returncode, len(told(done))) == (0, 6), done.stderr
+    assert soon(lambda: "RUNNING" not in running.run("jobs").stdout)
+    assert starts.read_text() == "0\n"
+    assert running.run("cancel", "--all").returncode == 0
+
+
 def test_a_job_stops_until_its_processes_have_ended_and_its_output_is_gone(running: Machine, tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = f"trap '' TERM; echo ready; until test -e {go}; do sleep 0.05; done"

@@ -8,7 +8,7 @@ import msgspec
 
 from pykueue.api.core import Tree
 from pykueue.api.names import Annotation
-from pykueue.api.trees import text, whole
+from pykueue.api.trees import member, text, whole
 from pykueue.base.struct import Frozen
 from pykueue.cli.arrays import Array, ArrayError, array_of
 from pykueue.cli.jobend import end_of
@@ -96,6 +96,11 @@ class Chosen(Frozen):
     def ended(self) -> bool:
         """Whether the whole Job has ended."""
         return end_of(self.tree) is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether the Job may have pods."""
+        return member(self.tree, "spec", "suspend") is not True
 
 
 class Missing(Exception):

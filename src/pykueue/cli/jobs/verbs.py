@@ -93,8 +93,7 @@ def after_hold(job: Chosen, workload: Workload, _value: str | None) -> Answer | 
         return None
     if not deactivated_by(workload):
         return Answer("is held; it was deactivated before, so a release will not start it")
-    running = member(job.tree, "spec", "suspend") is not True
-    return Answer("held; it was running and is being stopped" if running else "held")
+    return Answer("held; it was running and is being stopped" if job.running else "held")
 
 
 def before_release(job: Chosen, workload: Workload) -> Answer | None:
@@ -181,7 +180,7 @@ async def done_to_jobs(
     workloads = await workloads_of(kube, namespace, jobs)
     value = verb.marks(micro_time(clock.now()))
     waiting: list[Chosen] = []
-    for job in jobs:
+    for job in pending_first(jobs):
         done = Answer("has already ended", ERROR) if job.ended else verb.before(job, (workloads or {}).get(job.uid, {}))
         if done is not None:
             code = told(job, done, code, say)
@@ -257,6 +256,11 @@ async def some_jobs(
     return jobs, code
 
 
+def pending_first(jobs: Sequence[Chosen]) -> list[Chosen]:
+    """Pending jobs before running ones: otherwise those that are about to be stopped would get the quota of others."""
+    return sorted(jobs, key=lambda job: job.running)
+
+
 async def workloads_of(kube: Kube, namespace: str, jobs: Sequence[Chosen]) -> dict[str, Tree] | None:
     """The Workload of each job that has one, by the uid of the job; None if this user may not read Workloads."""
     uids = ", ".join(one.uid for one in jobs)
@@ -298,7 +302,7 @@ async def cancelled(
         jobs = [one for one in jobs if not one.ended]
         if not jobs and not code:
             say(f"nothing to cancel: no such jobs are pending or running in namespace {namespace}", 0)
-    for job in jobs:
+    for job in pending_first(jobs):
         if job.ended and not ended:
             say(f"{job.title} has already ended", 0)
             continue
