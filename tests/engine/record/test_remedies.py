@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import pytest
+
 from pykueue.base.units import MICROS, Instant
 from pykueue.engine.model import Cohort, LocalQueue, Namespace, Quota, Selector, StopPolicy
 from pykueue.engine.record.causes import AwaitEnd, OtherQueue, Raise, Shrink
@@ -99,6 +101,27 @@ def test_to_raise_the_limit_by_that_much_lets_it_start() -> None:
         else:
             # Now the cohort as a whole is what binds.
             assert still.pod_sets[0].flavors[0].room.limit == Limit("cohort", "Cohort", "all")
+
+
+@pytest.mark.parametrize("cohort", ["", "all"])
+def test_what_is_used_beyond_a_lowered_quota_has_to_be_given_back_too(cohort: str) -> None:
+    system = System(Cohort("all"), queue("main", 4, cohort=cohort))
+    for name in ("a", "b", "c"):
+        system.submit(name, "main", 1)
+    system.see(queue("main", 1, cohort=cohort, generation=2))
+    system.submit("waits", "main", 1)
+    wait, *_, more = system.why("waits").ways
+    assert isinstance(wait, AwaitEnd)
+    assert [one.missing for one in wait.short] == [3000]
+    assert isinstance(more, Raise)
+    assert more.by == 3000
+    assert "raise nominalQuota of ClusterQueue main by 3 cpu" in system.text("waits")
+    system.see(queue("main", 1 + 2, cohort=cohort, generation=3))
+    system.settle()
+    assert system.why("waits").admission is None
+    system.see(queue("main", 1 + 3, cohort=cohort, generation=4))
+    system.settle()
+    assert system.why("waits").admission is not None
 
 
 def test_a_borrowing_limit_is_not_offered_if_the_cohort_has_too_little_without_it() -> None:

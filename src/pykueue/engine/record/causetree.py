@@ -267,7 +267,7 @@ def tree_of_queue(causes: QueueCauses) -> Node:
         *own_nodes(causes),
         *queue_past_use_nodes(causes.past_use),
         *queue_share_nodes(causes),
-        *(Node("quota", f"flavor {one.flavor}: {has(one)}{borrows(one)}") for one in causes.rooms),
+        *(Node("quota", f"flavor {one.flavor}: {has(one)}{beyond(one, causes)}") for one in causes.rooms),
         holders_node(causes),
         neighbours_node("borrowers", "these borrow from its cohort", causes.borrowers),
         neighbours_node("lenders", "it borrows what these leave unused", causes.lenders),
@@ -288,9 +288,12 @@ def own_nodes(causes: QueueCauses) -> Iterator[Node]:
         yield Node("own", text)
 
 
-def borrows(room: Room) -> str:
-    """How much a queue borrows."""
-    return f"; it borrows {number(room.resource, room.borrowed)}" if room.borrowed else ""
+def beyond(room: Room, causes: QueueCauses) -> str:
+    """How much a queue uses beyond its own quota."""
+    if not room.borrowed:
+        return ""
+    amount = number(room.resource, room.borrowed)
+    return f"; it borrows {amount}" if causes.cohorts else f"; {amount} over quota"
 
 
 def holders_node(causes: QueueCauses) -> Node:

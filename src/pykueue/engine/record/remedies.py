@@ -7,6 +7,8 @@ from collections.abc import Generator, Iterator
 from heapq import nsmallest
 from typing import Final
 
+from msgspec.structs import replace
+
 from pykueue.engine.decisions import (
     GatedBy,
     Inactive,
@@ -91,7 +93,9 @@ def blocked_for_good(found: tuple[PodSetObstacles, ...]) -> bool:
 def awaited(world: World, queue: QuotaNode, short: list[Short], ends: Ends) -> Generator[None, None, AwaitEnd]:
     """Which workloads have to end before there is enough of what is short."""
     ids = world.forest.flavors.ids
-    frs = {ids[one.flavor, one.resource]: one.missing for one in short if (one.flavor, one.resource) in ids}
+    known = [(one, ids[one.flavor, one.resource]) for one in short if (one.flavor, one.resource) in ids]
+    frs = {fr: one.missing for one, fr in known}
+    needed = tuple(replace(one, missing=one.missing + overuse(queue, fr)) for one, fr in known)
     users: list[Item] = []
     looked = 0
     for other in neighbours(queue):
@@ -105,7 +109,7 @@ def awaited(world: World, queue: QuotaNode, short: list[Short], ends: Ends) -> G
     soonest = nsmallest(HOLDERS_MAX, declared)
     holding, undeclared = len(users), len(users) - len(declared)
     if not soonest or not is_consistent(world, queue):
-        return AwaitEnd(tuple(short), holding=holding, undeclared=undeclared)
+        return AwaitEnd(needed, holding=holding, undeclared=undeclared)
     wanted = {fr: max(0, available(queue, fr)) + missing for fr, missing in frs.items()}
     named: list[str] = []
     snapshot = Snapshot(world.forest)
@@ -119,8 +123,8 @@ def awaited(world: World, queue: QuotaNode, short: list[Short], ends: Ends) -> G
             snapshot.leave(holder)
             named.append(key)
             if all(available(queue, fr) >= amount for fr, amount in wanted.items()):
-                return AwaitEnd(tuple(short), tuple(named), end, holding, undeclared)
-    return AwaitEnd(tuple(short), tuple(named[:NAMED_MAX]), None, holding, undeclared)
+                return AwaitEnd(needed, tuple(named), end, holding, undeclared)
+    return AwaitEnd(needed, tuple(named[:NAMED_MAX]), None, holding, undeclared)
 
 
 def other_queues(world: World, item: Item) -> Generator[None, None, list[Way]]:
@@ -175,6 +179,11 @@ def excess(one: Short | OverCapacity) -> int:
     return one.missing if isinstance(one, Short) else one.earlier + one.request - one.capacity
 
 
+def overuse(queue: QuotaNode, fr: int) -> int:
+    """How much must be given back before anything is free, because a quota was lowered; what is missing excludes it."""
+    return 0 if root_of(queue) is None else max(0, -available(queue, fr))
+
+
 def fixes(ranked: list[Obstacle], pod_sets: tuple[PodSetCause, ...]) -> Iterator[str]:
     """What has to be corrected in the workload or in the flavors."""
     for part in pod_sets:
@@ -197,7 +206,8 @@ def raising(world: World, queue: QuotaNode, ranked: list[Obstacle]) -> Iterator[
         if fr is None:
             continue
         done.add(one.resource)
-        yield Raise(limit_to_raise(queue, fr, one), one.flavor, one.resource, excess(one), queue.name)
+        by = excess(one) + (overuse(queue, fr) if isinstance(one, Short) else 0)
+        yield Raise(limit_to_raise(queue, fr, one), one.flavor, one.resource, by, queue.name)
 
 
 def limit_to_raise(queue: QuotaNode, fr: int, one: Short | OverCapacity) -> Limit:
