@@ -107,7 +107,7 @@ crash-short-cluster: .venv/.stamp control-plane
 mutants: .venv/.stamp ## run the manager with one deliberate fault at a time; the auditor must find each (names in ARGS=)
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and our floors (45 minutes)
+race: .venv/.stamp ## run Kueue's own scalability test, compared with Kueue and our floors (an hour)
 	$(BIN)/python -m bench.race --keep $(ARGS)
 
 race-quick: .venv/.stamp ## run a tenth of it, three times each, alternating (six minutes)

@@ -46,7 +46,8 @@ class Result(Frozen):
     requests: Mapping[str, float]
     said: Said | None = None
     """What our manager says of itself; None for Kueue."""
-    runs: int = 1
+    walls: tuple[float, ...] = ()
+    """The wall time of each of several runs."""
 
     @property
     def complete(self) -> bool:
@@ -98,7 +99,7 @@ def middle(results: Sequence[Result]) -> Result:
         classes={name: of_class(name) for name in first.classes},
         requests={name: median(each.requests.get(name, 0) for each in results) for name in asked},
         said=middle_said([each.said for each in results if each.said is not None]),
-        runs=sum(each.runs for each in results),
+        walls=tuple(each.wall for each in results),
     )
 
 

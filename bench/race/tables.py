@@ -32,6 +32,7 @@ def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
     """The figures of each contender."""
     rows: list[tuple[str, Callable[[Result], str]]] = [
         ("wall, s", lambda each: f"{each.wall:,.1f}"),
+        ("wall of each run, s", lambda each: ", ".join(f"{wall:,.0f}" for wall in each.walls)),
         ("kube-apiserver, CPU s", lambda each: f"{each.apiserver:,.1f}"),
         ("etcd, CPU s", lambda each: f"{each.etcd:,.1f}"),
         ("manager, CPU s", lambda each: f"{each.manager:,.1f}"),
@@ -49,7 +50,6 @@ def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
         ("evictions whose preemptor did not start", lambda each: own(each, lambda said: said.unserved)),
         ("Events the manager dropped", lambda each: own(each, lambda said: said.dropped_events)),
         ("changes the harness's recorder dropped", lambda each: f"{each.dropped:,}"),
-        ("runs", lambda each: str(each.runs)),
     ]
     head = ["", *(title(each, fresh) for each in results)]
     return grid(head, ([name, *map(figure, results)] for name, figure in rows))

@@ -157,7 +157,10 @@ def test_the_median_is_taken_figure_by_figure() -> None:
         result(wall=2.0, memory=20, requests={"POST events": 7}),
     ]
     found = middle(runs)
-    assert (found.wall, found.memory, found.runs) == (2.0, 20, 3)
+    assert (found.wall, found.memory) == (2.0, 20)
+    assert found.walls == (1.0, 3.0, 2.0)
+    (row,) = [line for line in figures([found], frozenset({OURS})).splitlines() if "each run" in line]
+    assert row.split("|")[2].strip() == "1, 3, 2"
     assert found.requests["POST events"] == 5, "a run without such requests had none of them"
     assert not found.complete, "one run that lost workloads spoils all"
 
@@ -334,6 +337,14 @@ def test_in_a_hurry_ours_and_the_better_rival_run_three_times_each_in_turns() ->
     order = plan(QUICK, None, None)
     assert (order.count(OURS), order.count(LIMITS), order.count(NEW_LIMITS)) == (3, 3, 1)
     assert all(order.index(name) < 3 for name in (OURS, LIMITS, NEW_LIMITS))
+
+
+def test_in_the_baseline_all_run_three_times_and_none_always_before_another() -> None:
+    order = plan(BASELINE, None, None)
+    names = (LIMITS, OURS, OURS_ON_THEIRS, NEW_LIMITS)
+    assert {name: order.count(name) for name in order} == dict.fromkeys(names, 3)
+    assert order[:4] == list(names)
+    assert order[4:8] == list(reversed(names))
 
 
 def test_the_tables_of_one_load_leave_the_others_alone() -> None:
