@@ -10,6 +10,8 @@ from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES
 from pykueue.base.struct import Frozen
 
 MILLI: Final = 1000
+DRIFT_MAX: Final = 0.10
+"""How much the machine's speed may differ from that during the median run."""
 
 
 class Class(Frozen):
@@ -47,7 +49,9 @@ class Result(Frozen):
     said: Said | None = None
     """What our manager says of itself; None for Kueue."""
     walls: tuple[float, ...] = ()
-    """The wall time of each of several runs."""
+    """The wall time of each run."""
+    slowness: tuple[float, ...] = ()
+    """How many times slower than the reference the machine was during each run, by the bench kernel."""
 
     @property
     def complete(self) -> bool:
@@ -99,8 +103,15 @@ def middle(results: Sequence[Result]) -> Result:
         classes={name: of_class(name) for name in first.classes},
         requests={name: median(each.requests.get(name, 0) for each in results) for name in asked},
         said=middle_said([each.said for each in results if each.said is not None]),
-        walls=tuple(each.wall for each in results),
+        walls=tuple(wall for each in results for wall in each.walls),
+        slowness=tuple(slowness for each in results for slowness in each.slowness),
     )
+
+
+def disturbed(runs: Sequence[Result]) -> list[Result]:
+    """The runs during which the machine was clearly slower or faster than usual: their figures do not compare."""
+    usual = median(run.slowness[0] for run in runs)
+    return [run for run in runs if abs(run.slowness[0] / usual - 1) > DRIFT_MAX]
 
 
 def middle_said(pages: Sequence[Said]) -> Said | None:

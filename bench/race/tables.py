@@ -33,6 +33,7 @@ def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
     rows: list[tuple[str, Callable[[Result], str]]] = [
         ("wall, s", lambda each: f"{each.wall:,.1f}"),
         ("wall of each run, s", lambda each: ", ".join(f"{wall:,.0f}" for wall in each.walls)),
+        ("slowness of the machine in each", lambda each: ", ".join(f"{one:.2f}" for one in each.slowness)),
         ("kube-apiserver, CPU s", lambda each: f"{each.apiserver:,.1f}"),
         ("etcd, CPU s", lambda each: f"{each.etcd:,.1f}"),
         ("manager, CPU s", lambda each: f"{each.manager:,.1f}"),

@@ -8,11 +8,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import mean
 from time import monotonic, sleep
 from typing import Any, Final
 
 import yaml
 
+from bench import kernel
 from bench.race import processes
 from bench.race.contenders import RIVALS, WORK, Built, Contender
 from bench.race.managermetrics import last_page, said
@@ -29,6 +31,8 @@ LINGER: Final = 300
 SCRAPE: Final = "5s"
 """How often the harness reads the manager's metrics; setting it enables them."""
 PROGRESS: Final = 20
+CALIBRATION: Final = 10
+"""Seconds between two measurements of the machine's speed, each of which takes a fifth of a second of one core."""
 APISERVER: Final = """\
 #!/bin/sh
 exec {program} "$@" --shutdown-delay-duration={linger}s
@@ -72,6 +76,8 @@ class Seen(Frozen):
     memory: int
     requests: Mapping[str, int]
     tally: Tally
+    slowness: float
+    """How many times slower than the reference the machine was, on average."""
 
 
 class Field:
@@ -158,7 +164,8 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
     while not field.complete():
         must_live(harness)
         sleep(LOOK)
-    started = told = monotonic()
+    started = told = measured = monotonic()
+    slowness = [kernel.seconds() / kernel.REFERENCE]
     begin = now = field.costs()
     server = Server(folder / "kubeconfig", folder)
     stats = stats_file(folder, contender)
@@ -168,6 +175,9 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
         must_live(harness)
         sleep(LOOK)
         now = field.costs()
+        if monotonic() - measured >= CALIBRATION:
+            measured = monotonic()
+            slowness.append(kernel.seconds() / kernel.REFERENCE)
         if monotonic() - told >= PROGRESS:
             told = monotonic()
             requests = server.requests()
@@ -179,7 +189,7 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
     while not written(folder / "wlStates.csv"):
         must_live(harness)
         sleep(LOOK)
-    return Seen(now.since(begin), field.memory, requests - before, tally)
+    return Seen(now.since(begin), field.memory, requests - before, tally, mean(slowness))
 
 
 def lingering(assets: Path, folder: Path) -> Path:
@@ -223,11 +233,12 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
     stats: dict[str, Any] = yaml.safe_load(stats_file(folder, contender).read_text())
     summary: dict[str, Any] = yaml.safe_load((folder / "summary.yaml").read_text())
     classes = read_classes(summary)
+    wall = stats["wallMs"] / MILLI
     return Result(
         contender=contender.name,
         shape=shape.name,
         date=date,
-        wall=stats["wallMs"] / MILLI,
+        wall=wall,
         manager=(stats["userMs"] + stats["sysMs"]) / MILLI,
         apiserver=seen.costs.apiserver,
         etcd=seen.costs.etcd,
@@ -240,6 +251,8 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
         classes=classes,
         requests=seen.requests,
         said=None if contender.name in RIVALS else said(last_page(folder)),
+        walls=(wall,),
+        slowness=(seen.slowness,),
     )
 
 

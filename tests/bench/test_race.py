@@ -1,7 +1,8 @@
 import io
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from bench.race.__main__ import entered, judge, options, plan
+from bench.race import __main__ as program
+from bench.race.__main__ import REPEATS, entered, judge, options, plan, race
 from bench.race.contenders import (
     FAIR_KUEUE,
     FAIR_OURS,
@@ -22,6 +24,8 @@ from bench.race.contenders import (
     PLAIN_METRICS,
     RIVALS,
     TITLES,
+    Built,
+    Contender,
     limits,
     patched,
     split,
@@ -31,7 +35,7 @@ from bench.race.managermetrics import DROPPED, DUMP, LOST, Said, last_page, said
 from bench.race.page import FAIR_PLACE, FILE, marks, replaced
 from bench.race.processes import TICK, read_busy, read_peak, read_stat
 from bench.race.requests import Tally, counted, read_page, writes
-from bench.race.result import Class, Result, middle, ratios, read_classes
+from bench.race.result import Class, Result, disturbed, middle, ratios, read_classes
 from bench.race.scripts import CONFIGURATION, KUEUE_OPTIONS, OUR_OPTIONS, fair, script
 from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape, Size, cut, size
 from bench.race.tables import figures, where_it_goes
@@ -152,9 +156,9 @@ def test_the_classes_come_with_the_scarcest_first() -> None:
 
 def test_the_median_is_taken_figure_by_figure() -> None:
     runs = [
-        result(wall=1.0, memory=30, requests={"POST events": 5}),
-        result(wall=3.0, memory=10, unfinished=2),
-        result(wall=2.0, memory=20, requests={"POST events": 7}),
+        result(wall=1.0, walls=(1.0,), memory=30, requests={"POST events": 5}),
+        result(wall=3.0, walls=(3.0,), memory=10, unfinished=2),
+        result(wall=2.0, walls=(2.0,), memory=20, requests={"POST events": 7}),
     ]
     found = middle(runs)
     assert (found.wall, found.memory) == (2.0, 20)
@@ -337,6 +341,41 @@ def test_in_a_hurry_ours_and_the_better_rival_run_three_times_each_in_turns() ->
     order = plan(QUICK, None, None)
     assert (order.count(OURS), order.count(LIMITS), order.count(NEW_LIMITS)) == (3, 3, 1)
     assert all(order.index(name) < 3 for name in (OURS, LIMITS, NEW_LIMITS))
+
+
+def test_a_run_on_a_machine_of_another_speed_does_not_compare() -> None:
+    speeds = [1.30, 1.25, 1.35, 1.31, 1.60, 1.10]
+    runs = [result(slowness=(speed,)) for speed in speeds]
+    assert [run.slowness[0] for run in disturbed(runs)] == [1.60, 1.10]
+
+
+def test_disturbed_runs_are_repeated_while_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds = iter([1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+    monkeypatch.setitem(REPEATS, BASELINE.name, 2)
+    found = raced(monkeypatch, BASELINE, speeds, [LIMITS, OURS, LIMITS, OURS, LIMITS])
+    assert {each.contender: each.walls for each in found} == {LIMITS: (0.0, 2.0, 6.0), OURS: (1.0, 5.0)}
+    assert next(speeds, None) is None
+
+
+def test_a_machine_that_stays_noisy_does_not_keep_the_race_going(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REPEATS, BASELINE.name, 2)
+    found = raced(monkeypatch, BASELINE, iter([1.0, 1.0, 3.0, 3.0, 3.0]), [LIMITS, OURS, LIMITS])
+    assert sorted(wall for each in found for wall in each.walls) == [0.0, 1.0, 4.0]
+
+
+def raced(monkeypatch: pytest.MonkeyPatch, shape: Shape, speeds: Iterator[float], order: list[str]) -> list[Result]:
+    """The results of a race whose runs are made up: of these speeds, and each a second longer than the one before."""
+    walls = count()
+
+    def made_up(contender: Contender, *_: Any) -> Result:
+        wall = float(next(walls))
+        return result(contender.name, wall=wall, walls=(wall,), slowness=(next(speeds),))
+
+    monkeypatch.setattr(program, "control_plane", lambda: Built("", ""))
+    monkeypatch.setattr(program, "contenders", lambda names, *_: [Contender(name, "", "") for name in names])
+    monkeypatch.setattr(program, "run", made_up)
+    monkeypatch.setattr(program, "save", lambda _: None)
+    return race(shape, order, "2026-01-31", profile=False)
 
 
 def test_in_the_baseline_all_run_three_times_and_none_always_before_another() -> None:
