@@ -49,7 +49,7 @@ class Result(Frozen):
     said: Said | None = None
     """What our manager says of itself; None for Kueue."""
     walls: tuple[float, ...] = ()
-    """The wall time of each run."""
+    """Of several runs, the wall time of each."""
     slowness: tuple[float, ...] = ()
     """How many times slower than the reference the machine was during each run, by the bench kernel."""
 
@@ -103,7 +103,7 @@ def middle(results: Sequence[Result]) -> Result:
         classes={name: of_class(name) for name in first.classes},
         requests={name: median(each.requests.get(name, 0) for each in results) for name in asked},
         said=middle_said([each.said for each in results if each.said is not None]),
-        walls=tuple(wall for each in results for wall in each.walls),
+        walls=tuple(each.wall for each in results),
         slowness=tuple(slowness for each in results for slowness in each.slowness),
     )
 

@@ -165,19 +165,19 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
         must_live(harness)
         sleep(LOOK)
     started = told = measured = monotonic()
-    slowness = [kernel.seconds() / kernel.REFERENCE]
     begin = now = field.costs()
     server = Server(folder / "kubeconfig", folder)
     stats = stats_file(folder, contender)
     # Requests that the API server sends to itself during startup are not counted.
     before = requests = server.requests()
+    kernels = [kernel.seconds()]
     while not written(stats):
         must_live(harness)
         sleep(LOOK)
         now = field.costs()
         if monotonic() - measured >= CALIBRATION:
             measured = monotonic()
-            slowness.append(kernel.seconds() / kernel.REFERENCE)
+            kernels.append(kernel.seconds())
         if monotonic() - told >= PROGRESS:
             told = monotonic()
             requests = server.requests()
@@ -189,7 +189,7 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
     while not written(folder / "wlStates.csv"):
         must_live(harness)
         sleep(LOOK)
-    return Seen(now.since(begin), field.memory, requests - before, tally, mean(slowness))
+    return Seen(now.since(begin), field.memory, requests - before, tally, mean(kernels) / kernel.REFERENCE)
 
 
 def lingering(assets: Path, folder: Path) -> Path:
@@ -233,12 +233,11 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
     stats: dict[str, Any] = yaml.safe_load(stats_file(folder, contender).read_text())
     summary: dict[str, Any] = yaml.safe_load((folder / "summary.yaml").read_text())
     classes = read_classes(summary)
-    wall = stats["wallMs"] / MILLI
     return Result(
         contender=contender.name,
         shape=shape.name,
         date=date,
-        wall=wall,
+        wall=stats["wallMs"] / MILLI,
         manager=(stats["userMs"] + stats["sysMs"]) / MILLI,
         apiserver=seen.costs.apiserver,
         etcd=seen.costs.etcd,
@@ -251,7 +250,6 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
         classes=classes,
         requests=seen.requests,
         said=None if contender.name in RIVALS else said(last_page(folder)),
-        walls=(wall,),
         slowness=(seen.slowness,),
     )
 

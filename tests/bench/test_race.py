@@ -156,9 +156,9 @@ def test_the_classes_come_with_the_scarcest_first() -> None:
 
 def test_the_median_is_taken_figure_by_figure() -> None:
     runs = [
-        result(wall=1.0, walls=(1.0,), memory=30, requests={"POST events": 5}),
-        result(wall=3.0, walls=(3.0,), memory=10, unfinished=2),
-        result(wall=2.0, walls=(2.0,), memory=20, requests={"POST events": 7}),
+        result(wall=1.0, memory=30, requests={"POST events": 5}),
+        result(wall=3.0, memory=10, unfinished=2),
+        result(wall=2.0, memory=20, requests={"POST events": 7}),
     ]
     found = middle(runs)
     assert (found.wall, found.memory) == (2.0, 20)
@@ -368,8 +368,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, shape: Shape, speeds: Iterator[float]
     walls = count()
 
     def made_up(contender: Contender, *_: Any) -> Result:
-        wall = float(next(walls))
-        return result(contender.name, wall=wall, walls=(wall,), slowness=(next(speeds),))
+        return result(contender.name, wall=float(next(walls)), slowness=(next(speeds),))
 
     monkeypatch.setattr(program, "control_plane", lambda: Built("", ""))
     monkeypatch.setattr(program, "contenders", lambda names, *_: [Contender(name, "", "") for name in names])
