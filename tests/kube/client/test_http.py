@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 
 from pykueue.base.clock import Clock, SystemClock
@@ -112,6 +113,25 @@ async def test_an_apply_names_its_manager_and_takes_fields_over() -> None:
         asked = "fieldManager=kueue-admission&force=true&fieldValidation=Ignore"
         assert api.log == [("PATCH", f"{AT}/a/status?{asked}")]
         assert api.headers[0]["Content-Type"] == "application/apply-patch+yaml"
+
+
+async def test_an_apply_has_one_value_per_line() -> None:
+    bodies: list[bytes] = []
+
+    async def accident(request: web.Request) -> web.StreamResponse | None:
+        bodies.append(await request.read())
+        return None
+
+    tree = {"spec": {"value": 'a, "b": {c} [d]\n\u2028é', "list": [1, {"empty": {}}, []]}}
+    async with served() as (api, kube):
+        await api.put("things", thing("a"))
+        api.accident = accident
+        await kube.patch(THINGS, "a", json.dumps(tree).encode(), "default", how=Patch.APPLY)
+        await kube.patch(THINGS, "a", b'{"spec":{"value":"new"}}', "default", how=Patch.MERGE)
+    assert bodies[0].decode().split("\n")[:2] == ["{", ' "spec": {']
+    assert bodies[0].count(b"\n") == 11
+    assert json.loads(bodies[0]) == yaml.safe_load(bodies[0]) == tree
+    assert bodies[1] == b'{"spec":{"value":"new"}}'
 
 
 async def test_names_are_encoded() -> None:
