@@ -61,6 +61,17 @@ def test_of_one_check_in_retry_and_one_rejected_the_rejection_counts(team: Team)
     job.waits("Deactivated")
 
 
+def test_a_check_may_say_what_yaml_does_not_allow(team: Team) -> None:
+    check = team.check("terse")
+    queue = team.queue(cpu=1, admissionChecksStrategy=checked(check))
+    job = queue.job("one")
+    job.shows("QuotaReserved", True)
+    said = "erased\x7f, escaped\x9b, next\x85line\u2028and none\ufffe"
+    job.set_check(check, "Ready", said)
+    (state,) = job.runs()["status"]["admissionChecks"]
+    assert state["message"] == said
+
+
 @covers("L99")
 def test_a_check_in_retry_sends_the_job_back_and_it_is_tried_again(team: Team) -> None:
     check = team.check("slow")

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
+from hypothesis import example, given
+from hypothesis.strategies import text
 
 from pykueue.base.clock import Clock, SystemClock
 from pykueue.kube.client import http
@@ -122,16 +125,36 @@ async def test_an_apply_has_one_value_per_line() -> None:
         bodies.append(await request.read())
         return None
 
-    tree = {"spec": {"value": 'a, "b": {c} [d]\n\u2028é', "list": [1, {"empty": {}}, []]}}
     async with served() as (api, kube):
         await api.put("things", thing("a"))
         api.accident = accident
-        await kube.patch(THINGS, "a", json.dumps(tree).encode(), "default", how=Patch.APPLY)
-        await kube.patch(THINGS, "a", b'{"spec":{"value":"new"}}', "default", how=Patch.MERGE)
-    assert bodies[0].decode().split("\n")[:2] == ["{", ' "spec": {']
-    assert bodies[0].count(b"\n") == 11
-    assert json.loads(bodies[0]) == yaml.safe_load(bodies[0]) == tree
+        applied = b'{"spec":{"value":"a, {b}: [c]","list":[1,{"empty":{}},[]]}}'
+        await kube.patch(THINGS, "a", applied, "default", how=Patch.APPLY)
+        await change(kube)
     assert bodies[1] == b'{"spec":{"value":"new"}}'
+    assert bodies[0].decode().split("\n") == [
+        "{",
+        ' "spec": {',
+        '  "value": "a, {b}: [c]",',
+        '  "list": [',
+        "   1,",
+        "   {",
+        '    "empty": {}',
+        "   },",
+        "   []",
+        "  ]",
+        " }",
+        "}",
+    ]
+
+
+@given(text())
+@example("\x00\t\n\x1f \x7e\x7f\x80\x84\x85\x86\x9f\xa0\u2027\u2028\u2029\u202a\ud7ff\ue000\ufeff\ufffd\ufffe\uffff\U0001f600")
+@example('"quoted" \\ \\u0041 \\\x7f')
+def test_an_apply_means_the_same_in_yaml(value: str) -> None:
+    tree = {"spec": {"value": value, value: 1}}
+    body = http.as_yaml(msgspec.json.encode(tree))
+    assert msgspec.json.decode(body) == yaml.safe_load(body) == tree
 
 
 async def test_names_are_encoded() -> None:
