@@ -49,8 +49,8 @@ JSON: Final = "application/json"
 FAILED: Final = b'{"type":"ERROR"'
 """The beginning of an error event, which is an error of the watch itself."""
 NOT_IN_YAML: Final = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbf[\xbe\xbf]")
-"""What a string of JSON may contain, but YAML rejects (DEL, other control characters, U+FFFE, U+FFFF) or takes for the end
-of a line (U+0085, U+2028, U+2029), in UTF-8."""
+"""What a JSON string may contain, but YAML rejects (DEL, U+0080 to U+009F, U+FFFE, U+FFFF) or takes for the end of a
+line (U+0085, U+2028, U+2029), in UTF-8."""
 
 
 class Call(Frozen):
