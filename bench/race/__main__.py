@@ -25,7 +25,7 @@ from bench.race.managermetrics import Said
 from bench.race.page import FAIR_PLACE, PAGE, write
 from bench.race.result import Result, disturbed, middle, ratios
 from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape
-from bench.race.store import load, save
+from bench.race.store import RESULTS, load, save
 from bench.race.tables import figures, where_it_goes
 from bench.race.track import RaceError, run
 from pykueue.base.clock import SystemClock
@@ -126,7 +126,8 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
 def line(found: Result) -> str:
     """What is printed after a run."""
     slow = f"the machine was {found.slowness[0]:.2f} times slower than the reference"
-    return f"  {found.wall:.1f} s, kube-apiserver {found.apiserver:.1f} CPU s; {slow}"
+    cpu = f"kube-apiserver {found.apiserver:.1f}, manager {found.manager:.1f}, harness {found.runner:.1f} CPU s"
+    return f"  {found.wall:.1f} s, {cpu}; {slow}"
 
 
 def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:
@@ -173,7 +174,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; everything that was started is stopped", file=sys.stderr)
+        print(f"interrupted; everything that was started is stopped; the runs so far are in {RESULTS}", file=sys.stderr)
         return 130
     fresh = frozenset(each.contender for each in results)
     names = entered(asked.fair)

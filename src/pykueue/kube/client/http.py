@@ -48,9 +48,9 @@ FORCE_MICROS: Final = 5 * MICROS
 JSON: Final = "application/json"
 FAILED: Final = b'{"type":"ERROR"'
 """The beginning of an error event, which is an error of the watch itself."""
-NOT_IN_YAML: Final = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbf[\xbe\xbf]")
-"""What a JSON string may contain, but YAML rejects (DEL, U+0080 to U+009F, U+FFFE, U+FFFF) or takes for the end of a
-line (U+0085, U+2028, U+2029), in UTF-8."""
+NOT_IN_YAML: Final = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
+"""What a JSON string may contain, in UTF-8, but a YAML parser rejects (DEL, most of U+0080 to U+009F, U+FFFE, U+FFFF),
+takes for the end of a line (U+0085, U+2028, U+2029) or, at the start of the server's buffer, for a byte order mark."""
 
 
 class Call(Frozen):
