@@ -23,9 +23,9 @@ from bench.race.contenders import (
 )
 from bench.race.managermetrics import Said
 from bench.race.page import FAIR_PLACE, PAGE, write
-from bench.race.result import Result, disturbed, middle, ratios
+from bench.race.result import Result, disturbed, middle_of, ratios
 from bench.race.shapes import BASELINE, LARGE, QUICK, SHAPES, Shape
-from bench.race.store import RESULTS, load, save
+from bench.race.store import load, save
 from bench.race.tables import figures, where_it_goes
 from bench.race.track import RaceError, run
 from pykueue.base.clock import SystemClock
@@ -113,14 +113,14 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
         print(line(found), flush=True)
         runs.append(found)
         if not profile:
-            save(middle([each for each in runs if each.contender == contender.name]))
+            save(middle_of(contender.name, runs))
         if not left and (again := disturbed(runs)[:repeats]):
             repeats -= len(again)
             runs = [each for each in runs if each not in again]
             left = [each.contender for each in again]
             for each in again:
                 print(f"to repeat, as the machine's speed had changed: {each.contender},{line(each)}", flush=True)
-    return [middle([each for each in runs if each.contender == name]) for name in ready]
+    return [middle_of(name, runs) for name in ready]
 
 
 def line(found: Result) -> str:
@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"interrupted; everything that was started is stopped; the runs so far are in {RESULTS}", file=sys.stderr)
+        print("interrupted; everything that was started is stopped", file=sys.stderr)
         return 130
     fresh = frozenset(each.contender for each in results)
     names = entered(asked.fair)

@@ -108,6 +108,11 @@ def middle(results: Sequence[Result]) -> Result:
     )
 
 
+def middle_of(contender: str, runs: Iterable[Result]) -> Result:
+    """The median of each figure over those of the runs that are this contender's."""
+    return middle([run for run in runs if run.contender == contender])
+
+
 def disturbed(runs: Sequence[Result]) -> list[Result]:
     """The runs during which the machine was clearly slower or faster than usual: their figures do not compare."""
     usual = median(run.slowness[0] for run in runs)

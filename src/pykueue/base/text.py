@@ -1,4 +1,4 @@
-"""Text that is safe to print to a terminal or to open in a spreadsheet, or short enough to keep."""
+"""Text that is safe to print to a terminal, to open in a spreadsheet or to parse, or short enough to keep."""
 
 import re
 from typing import Final
@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def json_escaped(text: str, unsafe: re.Pattern[str]) -> str:
+    """JSON with these characters escaped; they occur only within its strings, where an escape means the same."""
+    return unsafe.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def is_formula(cell: str) -> bool:

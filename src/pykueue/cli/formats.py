@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from pykueue.base.struct import Frozen
-from pykueue.base.text import csv_cell, printable
+from pykueue.base.text import csv_cell, json_escaped, printable
 from pykueue.cli.tables import GAP, Align, column_widths, painted, table, wants_colour
 
 FORMATS: Final = ("json", "yaml", "wide", "name", "csv")
@@ -57,11 +57,7 @@ def yaml_text(value: object) -> str:
 def json_text(value: object, *, indent: int = 2) -> str:
     """A value as JSON; without an indent, in one line."""
     encoded = msgspec.json.encode(value)
-    # Such characters occur only within strings, where an escape means the same.
-    return UNSAFE.sub(
-        lambda found: f"\\u{ord(found[0]):04x}",
-        (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(),
-    )
+    return json_escaped((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(), UNSAFE)
 
 
 def printed(

@@ -13,6 +13,7 @@ import msgspec
 
 from pykueue.base.clock import Clock
 from pykueue.base.struct import Frozen, Wire
+from pykueue.base.text import json_escaped
 from pykueue.base.units import MICROS, Moment
 from pykueue.kube.client.answers import error_of, seconds_of, status_of, unprocessed
 from pykueue.kube.client.connection import Connection
@@ -48,9 +49,9 @@ FORCE_MICROS: Final = 5 * MICROS
 JSON: Final = "application/json"
 FAILED: Final = b'{"type":"ERROR"'
 """The beginning of an error event, which is an error of the watch itself."""
-NOT_IN_YAML: Final = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
-"""What a JSON string may contain, in UTF-8, but a YAML parser rejects (DEL, most of U+0080 to U+009F, U+FFFE, U+FFFF),
-takes for the end of a line (U+0085, U+2028, U+2029) or, at the start of the server's buffer, for a byte order mark."""
+NOT_IN_YAML: Final = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What a JSON string may contain, but a YAML parser rejects (DEL, most of U+0080 to U+009F, U+FFFE, U+FFFF), takes for
+the end of a line (U+0085, U+2028, U+2029) or, at the start of the server's buffer, for a byte order mark."""
 
 
 class Call(Frozen):
@@ -114,18 +115,13 @@ def signed(manager: str, *, force: bool = False) -> str:
 
 
 def as_yaml(body: bytes) -> bytes:
-    """JSON that means the same in YAML, as which the server reads an applied object.
+    """JSON that means the same when it is read as YAML, as the server reads an applied object.
 
     It has many lines, which the server parses in half the time, with a third of the garbage: any value may turn out to
     be a key of a mapping while its line lasts, so a YAML scanner holds back all that follows on the same line, up to
     1,024 characters, and looks through it for every token.
     """
-    return NOT_IN_YAML.sub(escaped, msgspec.json.format(body, indent=1))
-
-
-def escaped(found: re.Match[bytes]) -> bytes:
-    """A character of JSON by its number."""
-    return b"\\u%04x" % ord(found[0].decode())
+    return json_escaped(msgspec.json.format(body.decode(), indent=1), NOT_IN_YAML).encode()
 
 
 def called(verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
