@@ -119,15 +119,16 @@ def race(shape: Shape, order: list[str], date: str, profile: bool) -> list[Resul
             runs = [each for each in runs if each not in again]
             left = [each.contender for each in again]
             for each in again:
-                print(f"to repeat, as the machine's speed had changed: {each.contender},{line(each)}", flush=True)
+                print(f"to repeat, as the machine was disturbed: {each.contender},{line(each)}", flush=True)
     return [middle_of(name, runs) for name in ready]
 
 
 def line(found: Result) -> str:
     """What is printed after a run."""
     slow = f"the machine was {found.slowness[0]:.2f} times slower than the reference"
+    stolen = f"{found.stolen[0]:.1%} of its CPU time went to others"
     cpu = f"kube-apiserver {found.apiserver:.1f}, manager {found.manager:.1f}, harness {found.runner:.1f} CPU s"
-    return f"  {found.wall:.1f} s, {cpu}; {slow}"
+    return f"  {found.wall:.1f} s, {cpu}; {slow}, {stolen}"
 
 
 def judge(results: list[Result], fresh: frozenset[str], shape: Shape) -> bool:

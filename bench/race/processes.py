@@ -64,15 +64,23 @@ def peak(pid: int) -> int:
         return 0
 
 
-def read_busy(text: str) -> float:
-    """CPU seconds of all cores together, from /proc/stat."""
-    user, nice, system, _idle, _waiting, hard, soft, *_ = map(int, text.split("\n", 1)[0].split()[1:])
-    return (user + nice + system + hard + soft) * TICK
+class Cores(Frozen):
+    """CPU seconds of all cores together since the start of the machine."""
+
+    busy: float
+    stolen: float
+    """The time for which the hypervisor gave a core to another machine, although this one had work for it."""
 
 
-def busy() -> float:
-    """CPU seconds of the whole machine since its start."""
-    return read_busy((PROC / "stat").read_text())
+def read_cores(text: str) -> Cores:
+    """Parse /proc/stat."""
+    user, nice, system, _idle, _waiting, hard, soft, stolen, *_ = map(int, text.split("\n", 1)[0].split()[1:])
+    return Cores((user + nice + system + hard + soft) * TICK, stolen * TICK)
+
+
+def cores() -> Cores:
+    """CPU seconds of the whole machine so far."""
+    return read_cores((PROC / "stat").read_text())
 
 
 def everyone() -> dict[int, Stat]:

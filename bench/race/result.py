@@ -12,6 +12,8 @@ from pykueue.base.struct import Frozen
 MILLI: Final = 1000
 DRIFT_MAX: Final = 0.10
 """How much the machine's speed may differ from that during the median run."""
+STOLEN_MAX: Final = 0.02
+"""The part of the machine's CPU time that other machines may take during a run."""
 
 
 class Class(Frozen):
@@ -52,6 +54,8 @@ class Result(Frozen):
     """Of several runs, the wall time of each."""
     slowness: tuple[float, ...] = ()
     """How many times slower than the reference the machine was during each run, by the bench kernel."""
+    stolen: tuple[float, ...] = ()
+    """The part of the machine's CPU time that the hypervisor gave to other machines during each run."""
 
     @property
     def complete(self) -> bool:
@@ -105,6 +109,7 @@ def middle(results: Sequence[Result]) -> Result:
         said=middle_said([each.said for each in results if each.said is not None]),
         walls=tuple(each.wall for each in results),
         slowness=tuple(slowness for each in results for slowness in each.slowness),
+        stolen=tuple(part for each in results for part in each.stolen),
     )
 
 
@@ -114,9 +119,9 @@ def middle_of(contender: str, runs: Iterable[Result]) -> Result:
 
 
 def disturbed(runs: Sequence[Result]) -> list[Result]:
-    """The runs during which the machine was clearly slower or faster than usual: their figures do not compare."""
+    """The runs during which the machine was clearly slower or faster than usual, or gave much time to others."""
     usual = median(run.slowness[0] for run in runs)
-    return [run for run in runs if abs(run.slowness[0] / usual - 1) > DRIFT_MAX]
+    return [run for run in runs if abs(run.slowness[0] / usual - 1) > DRIFT_MAX or run.stolen[0] > STOLEN_MAX]
 
 
 def middle_said(pages: Sequence[Said]) -> Said | None:

@@ -34,6 +34,10 @@ def figures(results: Sequence[Result], fresh: frozenset[str]) -> str:
         ("wall, s", lambda each: f"{each.wall:,.1f}"),
         ("wall of each run, s", lambda each: ", ".join(f"{wall:,.0f}" for wall in each.walls)),
         ("slowness of the machine in each", lambda each: ", ".join(f"{one:.2f}" for one in each.slowness)),
+        (
+            "CPU time taken by other machines in each, %",
+            lambda each: ", ".join(f"{part:.1%}"[:-1] for part in each.stolen),
+        ),
         ("kube-apiserver, CPU s", lambda each: f"{each.apiserver:,.1f}"),
         ("etcd, CPU s", lambda each: f"{each.etcd:,.1f}"),
         ("manager, CPU s", lambda each: f"{each.manager:,.1f}"),

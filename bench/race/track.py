@@ -52,6 +52,8 @@ class Costs(Frozen):
     manager: float
     runner: float
     machine: float
+    stolen: float
+    """CPU seconds that the hypervisor gave to other machines."""
 
     def since(self, begin: "Costs") -> "Costs":
         """The CPU seconds spent between two readings."""
@@ -61,6 +63,7 @@ class Costs(Frozen):
             self.manager,
             self.runner - begin.runner,
             self.machine - begin.machine,
+            self.stolen - begin.stolen,
         )
 
     @property
@@ -78,6 +81,13 @@ class Seen(Frozen):
     tally: Tally
     slowness: float
     """How many times slower than the reference the machine was, on average."""
+    seconds: float
+    """For how long they were measured."""
+
+    @property
+    def stolen(self) -> float:
+        """The part of all cores' time that the hypervisor gave to other machines."""
+        return self.costs.stolen / (self.seconds * (os.cpu_count() or 1))
 
 
 class Field:
@@ -102,7 +112,8 @@ class Field:
             if found := processes.stat(pid):
                 self.last[name] = found.seconds
         self.memory = max(self.memory, processes.peak(self.pids["manager"]))
-        return Costs(**self.last, machine=processes.busy())
+        cores = processes.cores()
+        return Costs(**self.last, machine=cores.busy, stolen=cores.stolen)
 
 
 @contextmanager
@@ -182,14 +193,15 @@ def follow(harness: subprocess.Popen[bytes], contender: Contender, folder: Path)
             told = monotonic()
             requests = server.requests()
             print(progress(contender, told - started, now.since(begin), field.memory, requests - before), flush=True)
-    now = field.costs()
+    now, seconds = field.costs(), monotonic() - started
     requests = server.requests()
     tally = server.tally()
     # The harness writes its figures, this file last, and then waits for the API server.
     while not written(folder / "wlStates.csv"):
         must_live(harness)
         sleep(LOOK)
-    return Seen(now.since(begin), field.memory, requests - before, tally, mean(kernels) / kernel.REFERENCE)
+    slowness = mean(kernels) / kernel.REFERENCE
+    return Seen(now.since(begin), field.memory, requests - before, tally, slowness, seconds)
 
 
 def lingering(assets: Path, folder: Path) -> Path:
@@ -251,6 +263,7 @@ def result(contender: Contender, shape: Shape, date: str, seen: Seen, folder: Pa
         requests=seen.requests,
         said=None if contender.name in RIVALS else said(last_page(folder)),
         slowness=(seen.slowness,),
+        stolen=(seen.stolen,),
     )
 
 

@@ -33,7 +33,7 @@ from bench.race.contenders import (
 )
 from bench.race.managermetrics import DROPPED, DUMP, LOST, Said, last_page, said
 from bench.race.page import FAIR_PLACE, FILE, marks, replaced
-from bench.race.processes import TICK, read_busy, read_peak, read_stat
+from bench.race.processes import TICK, read_cores, read_peak, read_stat
 from bench.race.requests import Tally, counted, read_page, writes
 from bench.race.result import Class, Result, disturbed, middle, ratios, read_classes
 from bench.race.scripts import CONFIGURATION, KUEUE_OPTIONS, OUR_OPTIONS, fair, script
@@ -60,6 +60,8 @@ def result(contender: str = OURS, requests: Mapping[str, float] | None = None, *
         dropped=0,
         classes=CLASSES,
         requests=requests or {"POST workloads": 100},
+        slowness=(1.0,),
+        stolen=(0.0,),
     )
     return msgspec.structs.replace(usual, **figures)
 
@@ -100,8 +102,9 @@ def test_the_peak_memory_of_a_process(text: str, peak: int) -> None:
     assert read_peak(text) == peak
 
 
-def test_waiting_is_not_being_busy() -> None:
-    assert read_busy("cpu  100 10 50 9999 777 4 6 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n") == pytest.approx(170 * TICK)
+def test_neither_waiting_nor_stolen_time_is_being_busy() -> None:
+    found = read_cores("cpu  100 10 50 9999 777 4 6 30 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n")
+    assert (found.busy, found.stolen) == pytest.approx((170 * TICK, 30 * TICK))
 
 
 METRICS = """\
@@ -347,6 +350,11 @@ def test_a_run_on_a_machine_of_another_speed_does_not_compare() -> None:
     speeds = [1.30, 1.25, 1.35, 1.31, 1.60, 1.10]
     runs = [result(slowness=(speed,)) for speed in speeds]
     assert [run.slowness[0] for run in disturbed(runs)] == [1.60, 1.10]
+
+
+def test_a_run_whose_cores_were_given_to_others_does_not_compare() -> None:
+    runs = [result(stolen=(part,)) for part in (0.0, 0.26, 0.02)]
+    assert [run.stolen[0] for run in disturbed(runs)] == [0.26]
 
 
 def test_disturbed_runs_are_repeated_while_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
