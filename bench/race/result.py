@@ -12,8 +12,8 @@ from pykueue.base.struct import Frozen
 MILLI: Final = 1000
 DRIFT_MAX: Final = 0.10
 """How much the machine's speed may differ from that during the median run."""
-STOLEN_MAX: Final = 0.02
-"""The part of the machine's CPU time that other machines may take during a run."""
+STOLEN_DRIFT_MAX: Final = 0.02
+"""How much the part of its CPU time that other machines take may differ from that during the median run."""
 
 
 class Class(Frozen):
@@ -119,9 +119,14 @@ def middle_of(contender: str, runs: Iterable[Result]) -> Result:
 
 
 def disturbed(runs: Sequence[Result]) -> list[Result]:
-    """The runs during which the machine was clearly slower or faster than usual, or gave much time to others."""
-    usual = median(run.slowness[0] for run in runs)
-    return [run for run in runs if abs(run.slowness[0] / usual - 1) > DRIFT_MAX or run.stolen[0] > STOLEN_MAX]
+    """The runs during which the machine was slower or faster than usual, or gave more or less of its time to others."""
+    slowness = median(run.slowness[0] for run in runs)
+    stolen = median(run.stolen[0] for run in runs)
+    return [
+        run
+        for run in runs
+        if abs(run.slowness[0] / slowness - 1) > DRIFT_MAX or abs(run.stolen[0] - stolen) > STOLEN_DRIFT_MAX
+    ]
 
 
 def middle_said(pages: Sequence[Said]) -> Said | None:

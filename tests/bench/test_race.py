@@ -353,8 +353,8 @@ def test_a_run_on_a_machine_of_another_speed_does_not_compare() -> None:
 
 
 def test_a_run_whose_cores_were_given_to_others_does_not_compare() -> None:
-    runs = [result(stolen=(part,)) for part in (0.0, 0.26, 0.02)]
-    assert [run.stolen[0] for run in disturbed(runs)] == [0.26]
+    runs = [result(stolen=(part,)) for part in (0.03, 0.26, 0.04, 0.0, 0.02)]
+    assert [run.stolen[0] for run in disturbed(runs)] == [0.26, 0.0]
 
 
 def test_disturbed_runs_are_repeated_while_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
