@@ -17,7 +17,9 @@ from pykueue.controllers.events import (
     NOTE_BYTES_MAX,
     SERIES_IDLE,
     WAITING_BYTES,
+    WAITING_PER_WRITER,
     WRITERS,
+    WRITERS_MAX,
     Recorder,
     cut,
     ref,
@@ -232,6 +234,43 @@ async def test_events_that_wait_when_the_time_to_stop_is_over_are_counted_as_dro
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert said.dropped == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "writers"),
+    [
+        pytest.param(WRITERS, WRITERS, id="none waits"),
+        pytest.param(WRITERS + WAITING_PER_WRITER - 1, WRITERS, id="few wait"),
+        pytest.param(WRITERS + WAITING_PER_WRITER * 40, WRITERS_MAX, id="thousands wait"),
+    ],
+)
+async def test_the_more_events_wait_the_more_are_written_at_a_time(count: int, writers: int) -> None:
+    async with recording() as said:
+        in_flight: list[asyncio.Future[None]] = []
+
+        def hold(call: str) -> asyncio.Future[None]:
+            in_flight.append(asyncio.get_running_loop().create_future())
+            return in_flight[-1]
+
+        said.store.before = hold
+        for number in range(WRITERS):
+            said.recorder.normal(ABOUT, f"Reason{number}", "note", "kueue")
+        await settle()
+        for number in range(WRITERS, count):
+            said.recorder.normal(ABOUT, f"Reason{number}", "note", "kueue")
+        in_flight.pop().set_result(None)
+        await settle()
+        in_flight[:] = [write for write in in_flight if not write.done()]
+        assert len(in_flight) == min(count - 1, writers)
+        said.store.before = None
+        for write in in_flight:
+            write.set_result(None)
+        await settle()
+        assert len(said.events()) == count
+        assert len(said.recorder.writers) == WRITERS
+        said.recorder.normal(ABOUT, "Later", "note", "kueue")
+        await settle()
+        assert len(said.events()) == count + 1
 
 
 async def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,9 +1,9 @@
 """Write Kubernetes Events in the background, without blocking or failing the caller.
 
-Events wait in a buffer, and a few writers send them. An Event equal to one of the last minutes, or to one that still
-waits, continues its series, as in client-go's recorder of `events.k8s.io/v1`: equal in type, action, reason, reporter
-and the object that it is about, in the same version. The note of the first is kept. An Event that does not fit in the
-buffer or cannot be stored is dropped, which is counted, and logged once.
+Events wait in a buffer, and writers send them: a few, and more while many Events wait. An Event equal to one of the
+last minutes, or to one that still waits, continues its series, as in client-go's recorder of `events.k8s.io/v1`: equal
+in type, action, reason, reporter and the object that it is about, in the same version. The note of the first is kept.
+An Event that does not fit in the buffer or cannot be stored is dropped, which is counted, and logged once.
 """
 
 import asyncio
@@ -40,6 +40,14 @@ SERIES_IDLE: Final = 6 * 60 * MICROS
 SERIES_GAP: Final = 60 * MICROS
 """A series is written at its first repetition and then at most once per this time."""
 WRITERS: Final = 16
+"""How many Events are written at a time while few wait."""
+WRITERS_MAX: Final = 48
+WAITING_PER_WRITER: Final = 64
+"""One more Event is written at a time for each so many that wait.
+
+A busy server answers all its clients in turn. With a fixed number of requests in flight, Events are stored at a fixed
+part of its speed, and while workloads are admitted faster than that, Events are stored later and later.
+"""
 DRAIN_SECONDS: Final = 1.0
 
 Key: TypeAlias = tuple[str, str, str, str, Ref, str]
@@ -123,6 +131,9 @@ class Recorder:
         """Series that have continued since they were written."""
         self.news = asyncio.Semaphore(0)
         """Released once for each Event that waits, so that each wakes one writer."""
+        self.writers: set[asyncio.Task[None]] = set()
+        self.stopping = False
+        """Whether writers only finish what waits; no more are started."""
         self.stamp = 0
         self.dropped: Callable[[], None] | None = None
         """Called for each Event that is dropped."""
@@ -217,15 +228,16 @@ class Recorder:
 
     async def run(self) -> None:
         """Write Events until stopped; then for a short time more."""
-        writers = [asyncio.create_task(self.write_all(), name=f"events-{n}") for n in range(WRITERS)]
         try:
             while True:
+                self.add_writers()
                 await self.clock.sleep(SERIES_GAP)
                 self.settle_series()
         finally:
-            for _ in writers:
+            self.stopping = True
+            for _ in self.writers:
                 self.news.release()
-            _, late = await waited(writers, DRAIN_SECONDS)
+            _, late = await waited(set(self.writers), DRAIN_SECONDS)
             for writer in late:
                 writer.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -238,10 +250,29 @@ class Recorder:
         for series in [series for series in self.unwritten.values() if series.stored <= due]:
             self.enqueue(series)
 
+    @property
+    def writers_wanted(self) -> int:
+        """How many writers the Events that wait need."""
+        return min(WRITERS_MAX, WRITERS + len(self.waiting) // WAITING_PER_WRITER)
+
+    def add_writers(self) -> None:
+        """Start the writers that are missing."""
+        for _ in range(self.writers_wanted - len(self.writers)):
+            self.writers.add(asyncio.create_task(self.write_all(), name="events"))
+
     async def write_all(self) -> None:
-        """Write queued Events one after the other, until woken without one."""
-        while await self.news.acquire() and self.waiting:
-            await self.write(self.take_first())
+        """Write queued Events one after the other, until woken without one, or until fewer writers are enough."""
+        writer = asyncio.current_task()
+        assert writer is not None, "a writer is a task"
+        try:
+            while await self.news.acquire() and self.waiting:
+                if not self.stopping:
+                    self.add_writers()
+                await self.write(self.take_first())
+                if len(self.writers) > self.writers_wanted:
+                    break
+        finally:
+            self.writers.discard(writer)
 
     async def write(self, series: EventSeries) -> None:
         """Store an Event, or update its series."""

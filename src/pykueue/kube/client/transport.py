@@ -13,8 +13,8 @@ from pykueue.base.struct import Frozen
 CALL_SECONDS: Final = 60.0
 """How long the response to a call may take."""
 CONNECT_SECONDS: Final = 10.0
-CONNECTIONS_MAX: Final = 64
-"""How many calls may be in flight."""
+CONNECTIONS_MAX: Final = 96
+"""How many calls may be in flight: twice as many as Events alone take at most."""
 
 
 class UnsentError(Exception):
