@@ -273,6 +273,15 @@ async def test_the_more_events_wait_the_more_are_written_at_a_time(count: int, w
         assert len(said.events()) == count + 1
 
 
+async def test_events_that_wait_when_the_whole_process_is_cancelled_are_counted_as_dropped() -> None:
+    async with recording() as said:
+        for writer in said.recorder.writers:
+            writer.cancel()
+        await settle()
+        said.recorder.normal(ABOUT, "A", "note", "kueue")
+    assert said.dropped == 1
+
+
 async def test_a_refused_event_is_lost_and_later_ones_are_stored(caplog: pytest.LogCaptureFixture) -> None:
     async with recording() as said:
         said.store.failures = [DeniedError("create events.events.k8s.io team", 403, "Forbidden", "may not")] * 2

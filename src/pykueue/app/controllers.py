@@ -170,9 +170,7 @@ class Controllers:
         """Shut down: stop deciding, wait for writes in flight, release the lease, end all tasks."""
         self.stopping = True
         await self.end("decide", TAKE_OVER, *self.duties)
-        writes = tuple(self.pump.writes.tasks.values())
-        if writes:
-            await waited(writes, LANDING_SECONDS)
+        await waited(tuple(self.pump.writes.tasks.values()), LANDING_SECONDS)
         await self.end("events")
         # The next leader must not race with our writes.
         self.pump.writes.abandon()

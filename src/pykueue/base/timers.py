@@ -174,7 +174,12 @@ async def doze(seconds: float) -> None:
 async def waited(
     futures: Collection[asyncio.Future[T]], seconds: float, *, first: bool = False
 ) -> tuple[set[asyncio.Future[T]], set[asyncio.Future[T]]]:
-    """`asyncio.wait` with a timeout by CLOCK_BOOTTIME, for all or the first: the done and the pending futures."""
+    """`asyncio.wait` with a timeout by CLOCK_BOOTTIME, for all or the first: the done and the pending futures.
+
+    Without any futures, it returns at once.
+    """
+    if not futures:
+        return set(), set()
     try:
         async with timeout(seconds):
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED if first else asyncio.ALL_COMPLETED)

@@ -391,8 +391,7 @@ class Execs:
         """Kill the commands that run beside a pod, and wait until they have ended, though not for long."""
         self.end(uid)
         tasks = [task for task, session in self.sessions.items() if session.uid == uid and session.process is not None]
-        if tasks:
-            await waited(tasks, END_SECONDS)
+        await waited(tasks, END_SECONDS)
 
 
 async def received(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
