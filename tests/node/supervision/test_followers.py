@@ -1,8 +1,11 @@
 """Does a job wait for the `run` that follows it, and for nothing else? Real processes with a small log."""
 
 import asyncio
+import os
 import signal
+import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ from pykueue.kube.logs import LogQuery
 from pykueue.node.containerlogs import ContainerLogs, begins, log_end
 from pykueue.node.supervision import followers
 from pykueue.node.supervision.followers import Gate, digest_of
-from pykueue.node.supervision.logfiles import Records
+from pykueue.node.supervision.logfiles import STDOUT, Records
+from pykueue.node.supervision.pipes import Pipe
+from pykueue.node.supervision.supervisor import Supervisor
 from tests.node.watchedspawner import Watched, spawner
 
 KEY = "u/main/0"
@@ -75,6 +80,40 @@ async def test_a_job_waits_as_long_as_its_follower_is_connected_and_then_nothing
         assert logs.held("u"), "its output is kept for the follower, whatever becomes of the pod"
         holding.cancel()
         await asyncio.wait((holding,))
+
+
+class ReadOnMeanwhile(Supervisor):
+    """Supervises a job whose follower reads on right after the first look, until the job's output is read."""
+
+    looks = 0
+
+    def unread(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+    def copy(self, pipe: Pipe, *, ready: bool) -> bool:
+        self.status = 0 if ready else None
+        return False
+
+    def end_rest(self) -> None:
+        pass
+
+    def report_end(self, timed_out: bool) -> None:
+        pass
+
+
+def test_a_follower_that_reads_on_while_its_supervisor_begins_to_wait_is_noticed() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        supervisor = ReadOnMeanwhile({"key": KEY}, "", notices)
+        pipe = Pipe(STDOUT)
+        wake, waker = os.pipe2(os.O_NONBLOCK)
+        os.write(pipe.end, b"more\n")
+        thread = threading.Thread(target=supervisor.follow, args=((pipe,), wake), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive(), "it waits without a limit, and does not read its command's output"
+        for fd in (pipe.fd, pipe.end, wake, waker):
+            os.close(fd)
 
 
 async def test_a_reader_by_position_alone_keeps_it_waiting_for_the_grace(tmp_path: Path) -> None:

@@ -306,7 +306,9 @@ class Supervisor:
             self.kill_at = boot_seconds() + float(str(self.request["seconds"]))
         timed_out = False
         while self.status is None:
-            waits = self.waits()
+            # Read once: the follower may read on at any moment, and a wait without a limit would not notice that.
+            unread = self.unread()
+            waits = self.waits(unread)
             poller = select.poll()
             poller.register(wake, select.POLLIN)
             self.console.register(poller)
@@ -318,7 +320,7 @@ class Supervisor:
             now = boot_seconds()
             limits = self.console.dues() + ([] if self.kill_at is None else [self.kill_at])
             dues += [*limits, now + LOOK_SECONDS] if limits else []
-            dues += [now + GATE_SECONDS] if waits and self.unread() else []
+            dues += [now + GATE_SECONDS] if waits and unread else []
             events = dict(poller.poll(max(0.0, min(dues) - now) * 1000 if dues else None))
             if self.kill_at is not None and boot_seconds() >= self.kill_at:
                 timed_out, self.kill_at = True, None
@@ -331,7 +333,7 @@ class Supervisor:
                 self.hang_up()
             for pipe in pipes:
                 # The previous block may have filled the last file that there is room for.
-                if not self.waits():
+                if not self.waits(self.unread()):
                     self.copy(pipe, ready=pipe.fd in events)
         self.ending = True
         self.end_rest()
@@ -346,9 +348,9 @@ class Supervisor:
             self.terminated |= signal.SIGTERM in os.read(wake, 512)
         self.report_end(timed_out)
 
-    def waits(self) -> bool:
+    def waits(self, unread: bool) -> bool:
         """Whether the command has to wait for a reader; not while it ends, since it may have to print for that."""
-        return not self.ending and (self.console.full or self.unread())
+        return not self.ending and (self.console.full or unread)
 
     def unread(self) -> bool:
         """Whether more output would remove some that the follower has not read."""
