@@ -24,6 +24,7 @@ from pykueue.controllers.events import (
     cut,
     ref,
 )
+from pykueue.kube.client.transport import CONNECTIONS_MAX
 from pykueue.kube.port import CLUSTER_QUEUES, EVENTS, WORKLOADS, DeniedError, NotLeadingError, Ref
 from tests.fakes.faulty import Faulty, Object, settle
 
@@ -271,6 +272,10 @@ async def test_the_more_events_wait_the_more_are_written_at_a_time(count: int, w
         said.recorder.normal(ABOUT, "Later", "note", "kueue")
         await settle()
         assert len(said.events()) == count + 1
+
+
+def test_events_leave_connections_for_other_calls() -> None:
+    assert WRITERS_MAX * 2 <= CONNECTIONS_MAX
 
 
 async def test_events_that_wait_when_the_whole_process_is_cancelled_are_counted_as_dropped() -> None:
